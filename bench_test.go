@@ -14,6 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // benchShape is a case that the published comparisons measure.
@@ -350,8 +351,7 @@ func efficiency(b *testing.B, odd, nearby shape, causal Causal) float64 {
 		a, b := x(), y()
 		ratios = append(ratios, b/a)
 	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2]
+	return measure.Median(ratios)
 }
 
 // coldBytes is how many bytes of keys and values a benchmark goes through in each layout before it
@@ -394,7 +394,7 @@ func BenchmarkCold(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op") // of all layouts together: says nothing
 			for _, l := range layouts {
-				b.ReportMetric(p.coldTokenBytes()/float64(median(l.took)), l.name+"-GB/s")
+				b.ReportMetric(p.coldTokenBytes()/float64(measure.Median(l.took)), l.name+"-GB/s")
 			}
 			b.ReportMetric(ratioOfRates(layouts[1], layouts[0]), "BLHD/BHLD")
 			b.ReportMetric(ratioOfRates(layouts[0], layouts[2]), "BHLD/Cache")
@@ -436,19 +436,13 @@ func (p *problem) coldCaches(b *testing.B) *coldCopies {
 	return c
 }
 
-func median(x []time.Duration) time.Duration {
-	x = slices.Sorted(slices.Values(x))
-	return x[len(x)/2]
-}
-
 // ratioOfRates is the median of the ratios of a's rates to b's, turn by turn.
 func ratioOfRates(a, b *coldCopies) float64 {
 	ratios := make([]float64, len(a.took))
 	for i := range ratios {
 		ratios[i] = float64(b.took[i]) / float64(a.took[i])
 	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2]
+	return measure.Median(ratios)
 }
 
 // typedCacheShapes are the calls of BenchmarkTypes.

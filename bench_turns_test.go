@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -35,10 +36,9 @@ func ratioInTurns(b *testing.B, calls int, way, other func() error) {
 			times[at] = append(times[at], float64(time.Since(start)))
 		}
 	}
-	median := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
-	b.ReportMetric(median(times[0])/median(times[1]), "median-ratio")
+	b.ReportMetric(measure.Median(times[0])/measure.Median(times[1]), "median-ratio")
 	b.ReportMetric(slices.Min(times[0])/slices.Min(times[1]), "min-ratio")
-	b.ReportMetric(median(times[0]), "median-ns")
+	b.ReportMetric(measure.Median(times[0]), "median-ns")
 }
 
 // filledSequence is a sequence with n random tokens.
@@ -330,12 +330,11 @@ func benchmarkCold(b *testing.B, pool *Pool, m *Matrix, arena []byte, rows int) 
 		reads = append(reads, float64(time.Since(start))/float64(calls))
 		i += calls
 	}
-	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(size)/middle(times), "GB/s")
-	b.ReportMetric(float64(size)/middle(reads), "reading-GB/s")
-	b.ReportMetric(100*middle(reads)/middle(times), "percent")
-	b.ReportMetric(middle(times)/1000, "µs")
+	b.ReportMetric(float64(size)/measure.Median(times), "GB/s")
+	b.ReportMetric(float64(size)/measure.Median(reads), "reading-GB/s")
+	b.ReportMetric(100*measure.Median(reads)/measure.Median(times), "percent")
+	b.ReportMetric(measure.Median(times)/1000, "µs")
 }
 
 // BenchmarkTogether is products of one row by small matrices that lie together in huge pages, in
@@ -395,11 +394,10 @@ func benchmarkTogether(b *testing.B, own, together []*Matrix) {
 			times[i] = append(times[i], float64(time.Since(start))/float64(calls))
 		}
 	}
-	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
-	reading := middle(times[2])
+	reading := measure.Median(times[2])
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(100*reading/middle(times[0]), "percent-own")
-	b.ReportMetric(100*reading/middle(times[1]), "percent-together")
+	b.ReportMetric(100*reading/measure.Median(times[0]), "percent-own")
+	b.ReportMetric(100*reading/measure.Median(times[1]), "percent-together")
 	b.ReportMetric(float64(len(own[0].data))/reading, "reading-GB/s")
 }
 
@@ -589,10 +587,8 @@ func ofLimit(b *testing.B, threads int, flops float64, call func() error) {
 		withLoads = append(withLoads, rate/limits.FMAWithLoads(v, threads, took))
 		least = min(least, took.Seconds())
 	}
-	slices.Sort(parts)
-	slices.Sort(withLoads)
-	b.ReportMetric(100*parts[len(parts)/2], "%-of-limit")
-	b.ReportMetric(100*withLoads[len(parts)/2], "%-with-loads")
+	b.ReportMetric(100*measure.Median(parts), "%-of-limit")
+	b.ReportMetric(100*measure.Median(withLoads), "%-with-loads")
 	b.ReportMetric(1e3*least, "least-ms")
 }
 
@@ -695,8 +691,7 @@ func benchmarkLatent(b *testing.B, kind Format, heads int, int8 bool) {
 	}
 	var median [2]float64
 	for i, x := range times {
-		slices.Sort(x)
-		median[i] = float64(x[len(x)/2])
+		median[i] = float64(measure.Median(x))
 	}
 	flops := 2 * float64(heads) * tokens * (d + dv)
 	b.ReportMetric(median[0], "ns/latent")
@@ -780,10 +775,7 @@ func BenchmarkShortCalls(b *testing.B) {
 						}
 					}
 				}
-				for i := range times {
-					slices.Sort(times[i])
-				}
-				one, two := times[0][len(times[0])/2], times[1][len(times[1])/2]
+				one, two := measure.Median(times[0]), measure.Median(times[1])
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(one, "µs-Attend")
 				b.ReportMetric(two, "µs-Pool")

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/product"
 )
@@ -526,11 +527,9 @@ func benchmarkFewExperts(b *testing.B, pool *Pool, dst, a Tensor, experts View[i
 			}
 		}
 	}
-	slices.Sort(times)
-	slices.Sort(reads)
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(100*reads[len(reads)/2]/times[len(times)/2], "percent")
-	b.ReportMetric(times[len(times)/2]/1000, "µs")
+	b.ReportMetric(100*measure.Median(reads)/measure.Median(times), "percent")
+	b.ReportMetric(measure.Median(times)/1000, "µs")
 }
 
 func benchmarkManyExperts(b *testing.B, pool *Pool, dst, a Tensor, experts View[int32],

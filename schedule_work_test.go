@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -338,8 +339,8 @@ func TestWorkOfManyWorkers(t *testing.T) {
 		for len(ratios) < least || ratio > bound+noise && time.Since(begin) < limit {
 			alone := used(one, n)
 			ratios = append(ratios, float64(used(many, n))/float64(alone))
-			if slices.Sort(ratios); len(ratios) >= least {
-				ratio = min(ratio, ratios[len(ratios)/2])
+			if len(ratios) >= least {
+				ratio = min(ratio, measure.Median(ratios))
 			}
 		}
 		if t.Logf("%-30s %.3f", of.name, ratio); ratio > bound+noise {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // Result is what one peer took for one case.
@@ -34,7 +34,7 @@ type measurement struct {
 	perCase  time.Duration
 	say      io.Writer
 	report   *Report
-	memory   *limits.Memory
+	peaks    []*measure.Peaks
 }
 
 // entrant is a peer with a number of threads.
@@ -42,7 +42,7 @@ type entrant struct {
 	*process
 	peer    *peer
 	threads int
-	times   []int64
+	times   []time.Duration
 	spent   time.Duration
 	turns   int
 	off     float64
@@ -170,8 +170,7 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 		}
 	}
 	for _, e := range entrants {
-		slices.Sort(e.times)
-		best, median := float64(e.times[0]), float64(e.times[len(e.times)/2])
+		best, median := float64(slices.Min(e.times)), float64(measure.Median(e.times))
 		m.report.Results = append(m.report.Results,
 			Result{c.Name, e.peer.name, threads, best, median, len(e.times), c.work() / rate, e.off})
 	}
@@ -182,32 +181,28 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 // reading as many bytes as the case.
 func (m *measurement) limit(c *Case, threads int) (top float64) {
 	if c.decode() {
-		pieces := m.memory.Split(threads)
+		pieces := m.peaks[0].Memory(threads, true)
 		for range 3 {
 			top = max(top, pieces.ReadCold(int(c.work())), pieces.Read())
 		}
 		return top
 	}
+	bound := measure.Floats
+	if c.integers() {
+		bound = measure.Integers
+	}
 	for range 12 * threads {
-		if c.integers() {
-			kind := limits.IntegersFor(attn.Implementation())
-			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
-			continue
-		}
-		for _, with := range []string{"avx2", "avx512"} {
-			top = max(top, limits.FMA(limits.For(with), threads, limits.Burst))
+		for _, p := range m.peaks {
+			top = max(top, p.Burst(bound, threads))
 		}
 	}
 	return top
 }
 
-// newMemory is memory in pages like those of a cache, if the system gives such.
-func newMemory() *limits.Memory {
-	v := limits.For("avx2")
-	if m := limits.NewMemoryInHugePages(v, 1, limits.Cold()); m != nil {
-		return m
-	}
-	return limits.NewMemory(v, 1, limits.Cold())
+// newPeaks are the peaks of AVX2 and of AVX-512: neither is the faster one everywhere.
+func newPeaks() []*measure.Peaks {
+	return []*measure.Peaks{measure.NewPeaks("avx2", limits.Cold()),
+		measure.NewPeaks("avx512", limits.Cold())}
 }
 
 // measureAll starts the peers, measures and stops them.
@@ -218,7 +213,7 @@ func measureAll(r *Report, match *regexp.Regexp, counts []int, perCase time.Dura
 		return err
 	}
 	defer os.RemoveAll(dir)
-	m := &measurement{dir: dir, perCase: perCase, say: say, report: r, memory: newMemory()}
+	m := &measurement{dir: dir, perCase: perCase, say: say, report: r, peaks: newPeaks()}
 	defer m.stop()
 	if err := m.start(counts); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
@@ -305,7 +306,8 @@ func TestFlags(t *testing.T) {
 
 // written is a report with a peer that wins, one that loses and one that is missing.
 func written() *Report {
-	r := &Report{CPU: "a CPU", NumCPU: 1, GOOS: "plan9", GOARCH: "mips", Go: "go1", Peers: []PeerInfo{
+	r := &Report{Environment: measure.Environment{CPU: "a CPU", NumCPU: 1, GOOS: "plan9",
+		GOARCH: "mips", Go: "go1"}, Peers: []PeerInfo{
 		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"},
 		{Name: "third", Missing: "of a reason"}}}
 	r.Results = append(r.Results, Result{"decode, i4", "other", 1, 3e6, 4e6, 5, 1e6, 0},
@@ -508,7 +510,8 @@ func TestRounds(t *testing.T) {
 	all := cases
 	defer func() { cases = all }()
 	cases = []Case{{"tiny", 1, 1, 1, 16, 16, 64, false, "f32"}}
-	m := &measurement{dir: t.TempDir(), perCase: time.Millisecond, say: io.Discard, report: written()}
+	m := &measurement{dir: t.TempDir(), perCase: time.Millisecond, say: io.Discard, report: written(),
+		peaks: newPeaks()}
 	m.entrants = []*entrant{{process: w, peer: &peers[0], threads: 1}}
 	m.report.Results = nil
 	if err := m.run(regexp.MustCompile("tiny"), []int{1}); err != nil {

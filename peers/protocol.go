@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // Each peer runs in a process of its own for each number of threads, so that none shares a garbage
@@ -26,8 +27,8 @@ type request struct {
 }
 
 type answer struct {
-	Version string  `json:"version,omitempty"`
-	Times   []int64 `json:"times,omitempty"` // nanoseconds of each call
+	Version string          `json:"version,omitempty"`
+	Times   []time.Duration `json:"times,omitempty"` // nanoseconds of each call
 	// why the peer does not have the case, or is not there at all
 	Lacking string `json:"lacking,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -70,7 +71,7 @@ func serve(in io.Reader, out io.Writer, open func() (library, error), threads in
 	}
 }
 
-func answerOf(times []int64, err error) answer {
+func answerOf(times []time.Duration, err error) answer {
 	var l lacking
 	if errors.As(err, &l) {
 		return answer{Lacking: string(l)}
@@ -89,7 +90,7 @@ type worker struct {
 	flush   *limits.Memory // read between calls that read all of their operands from memory
 }
 
-func (w *worker) do(r request) (times []int64, err error) {
+func (w *worker) do(r request) (times []time.Duration, err error) {
 	if r.Case != nil {
 		return nil, w.prepare(r)
 	}
@@ -124,23 +125,17 @@ const flushBytes = 128 << 20
 
 // turn calls once to get warm, unless that takes longer than a turn, and then for so long, at least
 // once.
-func (w *worker) turn(long time.Duration) (times []int64, err error) {
+func (w *worker) turn(long time.Duration) (times []time.Duration, err error) {
 	if w.took < long {
 		if err := w.call(); err != nil {
 			return nil, err
 		}
 	}
-	for begin := time.Now(); len(times) == 0 || time.Since(begin) < long; {
-		if w.flush != nil {
-			w.flush.Read()
-		}
-		start := time.Now()
-		if err := w.call(); err != nil {
-			return nil, err
-		}
-		times = append(times, time.Since(start).Nanoseconds())
+	var before func()
+	if w.flush != nil {
+		before = func() { w.flush.Read() }
 	}
-	return times, nil
+	return measure.Repeat(long, 1, before, w.call)
 }
 
 // client is the other end of a worker.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,20 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // Report is everything that was measured.
 type Report struct {
-	CPU     string     `json:"cpu"`
-	GOOS    string     `json:"goos"`
-	GOARCH  string     `json:"goarch"`
-	Go      string     `json:"go"`
-	NumCPU  int        `json:"num_cpu"`
+	measure.Environment
 	Note    string     `json:"note,omitempty"` // what else one has to know of the machine
 	Peers   []PeerInfo `json:"peers"`
 	Results []Result   `json:"results"`
@@ -41,11 +37,11 @@ type PeerInfo struct {
 func newReport(cpu string) *Report {
 	c := &cpuid.CPU
 	if cpu == "" {
-		cpu = fmt.Sprintf("%s (family %d, model %d)",
-			cmp.Or(strings.TrimSpace(c.BrandName), "unknown CPU"), c.Family, c.Model)
+		cpu = fmt.Sprintf("%s (family %d, model %d)", measure.CPUName(), c.Family, c.Model)
 	}
-	return &Report{CPU: cpu, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
-		NumCPU: runtime.NumCPU()}
+	r := &Report{Environment: measure.Here()}
+	r.CPU = cpu
+	return r
 }
 
 // adopt takes the cases of an earlier report of the same machine and the same peers, so that some

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 const benchAbout = `attn-cluster bench
@@ -58,9 +60,9 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if *appends {
 		return b.measureAppends(ctx)
 	}
-	measure := b.measure
+	measureRow := b.measure
 	if b.batch > 1 {
-		measure = b.measureBatch
+		measureRow = b.measureBatch
 		batchHeader(stdout, b.batch)
 	} else {
 		fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
@@ -68,7 +70,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	}
 	for _, tokens := range b.tokens {
 		for _, workers := range b.workers {
-			if err := measure(ctx, tokens, workers); err != nil {
+			if err := measureRow(ctx, tokens, workers); err != nil {
 				return err
 			}
 		}
@@ -156,43 +158,46 @@ func (b *bench) row(ctx context.Context, err error, steps int, print func()) err
 // warm is how many turns do not count.
 const warm = 20
 
-// takeTurns measures everything in turns, so that each meets the same machine. The first turns do
-// not count.
-func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
-	for i := range warm + b.steps {
-		if err := ctx.Err(); err != nil {
-			return x, err
-		}
-		s, err := t.step(ctx, 0, 1)
-		if err != nil {
-			return x, err
-		}
-		n := len(e.tcp)
-		overNATS, err := e.overNATS(int(s.sent)/n, int(s.received)/n)
-		if err != nil {
-			return x, err
-		}
-		overTCP, err := e.overTCP(int(s.sent)/n, int(s.received)/n)
-		if err != nil {
-			return x, err
-		}
-		if i < warm {
-			continue
-		}
-		x.step, x.attention = append(x.step, s.far), append(x.attention, s.near)
-		x.nats, x.tcp = append(x.nats, overNATS), append(x.tcp, overTCP)
-		x.sent, x.received = s.sent, s.received
+// rounds lets ways take turns until there are enough rounds; the first ones do not count.
+func (b *bench) rounds(ctx context.Context, ways ...func() (time.Duration, error)) (
+	[][]time.Duration, error) {
+	n := 0
+	all, err := measure.Rounds(func() bool { n++; return ctx.Err() == nil && n <= warm+b.steps },
+		ways...)
+	for i, times := range all {
+		all[i] = times[min(warm, len(times)):]
 	}
-	return x, nil
+	return all, cmp.Or(err, ctx.Err())
+}
+
+// takeTurns measures everything in turns, so that each meets the same machine.
+func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
+	var s step // the last one that was complete
+	n := len(e.tcp)
+	bytes := func() (int, int) { return int(s.sent) / n, int(s.received) / n }
+	all, err := b.rounds(ctx, func() (time.Duration, error) {
+		next, err := t.step(ctx, 0, 1)
+		if err == nil {
+			s = next
+		}
+		return s.far, err
+	}, func() (time.Duration, error) {
+		return s.near, nil
+	}, func() (time.Duration, error) {
+		return e.overNATS(bytes())
+	}, func() (time.Duration, error) {
+		return e.overTCP(bytes())
+	})
+	return times{all[0], all[1], all[2], all[3], s.sent, s.received}, err
 }
 
 func (x *times) print(w io.Writer, tokens, workers int, bytes int64) {
 	three := func(all []time.Duration) string {
-		return fmt.Sprintf("%v, %v, %v", round(quantile(all, 0)), round(quantile(all, 0.5)),
-			round(quantile(all, 0.99)))
+		return fmt.Sprintf("%v, %v, %v", round(measure.Quantile(all, 0)), round(measure.Median(all)),
+			round(measure.Quantile(all, 0.99)))
 	}
-	step, attention := quantile(x.step, 0.5), quantile(x.attention, 0.5)
-	nats, tcp := quantile(x.nats, 0.5), quantile(x.tcp, 0.5)
+	step, attention := measure.Median(x.step), measure.Median(x.attention)
+	nats, tcp := measure.Median(x.nats), measure.Median(x.tcp)
 	fmt.Fprintf(w, "| %d | %d | %d | %d | %s | %.1f | %s | %s | %s | %.2f | %.0f %% |\n", tokens,
 		workers, x.sent, x.received, three(x.step), float64(bytes)/float64(step.Nanoseconds()),
 		three(x.attention), three(x.nats), three(x.tcp), float64(step-attention)/float64(nats),

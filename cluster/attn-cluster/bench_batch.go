@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // batchHeader is that of rows of measureBatch.
@@ -40,25 +41,27 @@ func (b *bench) measureBatch(ctx context.Context, tokens, workers int) error {
 	}
 	pool := attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
 	defer pool.Close()
-	var one, many, attention []time.Duration
-	for i := 0; err == nil && i < warm+b.steps; i++ {
-		var alone, all, near time.Duration
-		if alone, _, err = stepTogether(ctx, l, pool, twins[b.batch:]); err == nil {
-			all, near, err = stepTogether(ctx, l, pool, twins[:b.batch])
-		}
-		if err == nil && i >= warm {
-			one, many, attention = append(one, alone), append(many, all), append(attention, near)
-		}
-	}
-	return b.row(ctx, err, len(one), func() { b.printBatch(tokens, workers, one, many, attention) })
+	var near time.Duration
+	all, err := b.rounds(ctx, func() (time.Duration, error) {
+		alone, _, err := stepTogether(ctx, l, pool, twins[b.batch:])
+		return alone, err
+	}, func() (together time.Duration, err error) {
+		together, near, err = stepTogether(ctx, l, pool, twins[:b.batch])
+		return together, err
+	}, func() (time.Duration, error) {
+		return near, nil
+	})
+	return b.row(ctx, err, len(all[0]), func() {
+		b.printBatch(tokens, workers, all[0], all[1], all[2])
+	})
 }
 
 // printBatch prints a row. What follows from times does so from p50; a batch is at most as quick as
 // its attention.
 func (b *bench) printBatch(tokens, workers int, one, many, attention []time.Duration) {
-	p50 := func(all []time.Duration) float64 { return quantile(all, 0.5).Seconds() }
+	p50 := func(all []time.Duration) float64 { return measure.Median(all).Seconds() }
 	two := func(all []time.Duration) string {
-		return fmt.Sprintf("%v, %v", round(quantile(all, 0)), round(quantile(all, 0.5)))
+		return fmt.Sprintf("%v, %v", round(measure.Quantile(all, 0)), round(measure.Median(all)))
 	}
 	n := float64(b.batch)
 	fmt.Fprintf(b.w, "| %d | %d | %s | %.0f | %s | %.0f | %.1f | %s | %.1f |\n", tokens, workers,

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 const demoAbout = `attn-cluster demo
@@ -221,13 +222,14 @@ func (d *demo) workerLines() (lines []string) {
 // summary is of the steps of one arithmetic.
 func (d *demo) summary(steps []step) {
 	var far, near []time.Duration
-	var sent, received []time.Duration // of bytes
+	var sent, received []uint64
 	for _, s := range steps {
 		far, near = append(far, s.far), append(near, s.near)
-		sent, received = append(sent, time.Duration(s.sent)), append(received, time.Duration(s.received))
+		sent, received = append(sent, s.sent), append(received, s.received)
 	}
 	d.say("%d tokens with the bits of one machine. A step, p50 and p99: cluster %v and %v, one "+
-		"machine %v and %v; sent %s, received %s.", len(steps), round(quantile(far, 0.5)),
-		round(quantile(far, 0.99)), round(quantile(near, 0.5)), round(quantile(near, 0.99)),
-		size(int64(quantile(sent, 0.5))), size(int64(quantile(received, 0.5))))
+		"machine %v and %v; sent %s, received %s.", len(steps), round(measure.Median(far)),
+		round(measure.Quantile(far, 0.99)), round(measure.Median(near)),
+		round(measure.Quantile(near, 0.99)), size(int64(measure.Median(sent))),
+		size(int64(measure.Median(received))))
 }

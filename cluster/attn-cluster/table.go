@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -63,15 +61,6 @@ func (t *table) clear() {
 func (t *table) say(format string, args ...any) {
 	t.clear()
 	fmt.Fprintf(t.w, format+"\n", args...)
-}
-
-// quantile is that of durations: the smallest that a share q of them does not pass.
-func quantile(all []time.Duration, q float64) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return all[max(0, int(math.Ceil(q*float64(len(all))))-1)]
 }
 
 // round shows three digits or so of a duration.

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 const benchAbout = `attn bench [flags]
@@ -95,7 +96,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 
 // empty reports whether nothing was measured.
 func (b *benchmark) empty() bool {
-	return !slices.ContainsFunc(b.Reports, func(r report) bool { return len(r.Results) > 0 })
+	return !slices.ContainsFunc(b.Reports, func(r measure.Report) bool { return len(r.Results) > 0 })
 }
 
 // check finds mistakes before the minutes of measuring.
@@ -137,32 +138,21 @@ func (f *benchFlags) check() error {
 }
 
 // benchmark is everything that was measured.
-type benchmark struct {
-	CPU      string   `json:"cpu"`
-	GOOS     string   `json:"goos"`
-	GOARCH   string   `json:"goarch"`
-	Go       string   `json:"go"`
-	NumCPU   int      `json:"num_cpu"`
-	Procs    int      `json:"gomaxprocs"`
-	Commands []string `json:"commands"`
-	Early    bool     `json:"ended_early,omitempty"` // by a signal: not all was measured, or not for long
-	Reports  []report `json:"reports"`
-}
+type benchmark struct{ measure.Benchmark }
 
 // known implementations, best first.
 var implementations = []string{"avx512", "avx2", "neon", "generic"}
 
 // measureAll measures the implementations, one after another, until there is an interrupt.
 func (f *benchFlags) measureAll(x *interrupts, stderr io.Writer) (*benchmark, error) {
-	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
-		NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}
+	b := &benchmark{measure.Benchmark{Environment: measure.Here(), Procs: runtime.GOMAXPROCS(0)}}
 	names, err := f.implementations(x)
 	if err != nil {
 		return nil, err
 	}
 	for range f.count {
 		for _, name := range names { // in turns, as the machine changes
-			if err := b.measure(x, f, name, stderr); x.err() != nil {
+			if err := b.add(x, f, name, stderr); x.err() != nil {
 				return b, nil // with what there is
 			} else if err != nil {
 				return nil, err
@@ -172,8 +162,8 @@ func (f *benchFlags) measureAll(x *interrupts, stderr io.Writer) (*benchmark, er
 	return b, nil
 }
 
-// measure measures an implementation in a process of its own.
-func (b *benchmark) measure(x *interrupts, f *benchFlags, name string, stderr io.Writer) error {
+// add measures an implementation in a process of its own.
+func (b *benchmark) add(x *interrupts, f *benchFlags, name string, stderr io.Writer) error {
 	args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
 	if f.quick {
 		args = append(args, "-quick")
@@ -187,7 +177,7 @@ func (b *benchmark) measure(x *interrupts, f *benchFlags, name string, stderr io
 	if err != nil {
 		return err
 	}
-	var r report
+	var r measure.Report
 	if err := json.Unmarshal(out, &r); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

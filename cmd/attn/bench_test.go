@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // asCommand in the environment makes the test binary behave as attn does: bench runs itself.
@@ -122,8 +124,8 @@ func TestBenchMeasuresImplementations(t *testing.T) {
 // By default all cases take two minutes at most, and a slow implementation is said to take longer.
 func TestAnnouncement(t *testing.T) {
 	var text strings.Builder
-	m := measurement{effort: effortOf(defaultTime), match: regexp.MustCompile(""), threads: 2,
-		stderr: &text, vectors: limits.For(attn.Implementation())}
+	m := measurement{Meter: measure.NewMeter(attn.Implementation(), effortOf(defaultTime), nil),
+		match: regexp.MustCompile(""), threads: 2, stderr: &text}
 	m.announce("x")
 	line := regexp.MustCompile(`^x: 95 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
 		`busy\n$`)
@@ -134,215 +136,9 @@ func TestAnnouncement(t *testing.T) {
 	for rate, want := range map[float64][2]time.Duration{
 		50 * gigaflop: {20 * time.Second, 2 * time.Minute}, 2 * gigaflop: {time.Minute, time.Hour},
 	} {
-		least, most := m.duration(m.effort.perCase, rate), m.duration(m.effort.most, rate)
+		least, most := m.duration(m.Effort.PerTrial, rate), m.duration(m.Effort.Most, rate)
 		if least < want[0] || most > want[1] || most < least {
 			t.Errorf("at %g it takes %v to %v, want from %v to %v", rate, least, most, want[0], want[1])
-		}
-	}
-}
-
-// Memory in ordinary pages is one buffer, of which each number of threads has pieces.
-func TestMemoryOfThreads(t *testing.T) {
-	m := measurement{vectors: limits.For(attn.Implementation())}
-	two := m.memory(dram{2, false})
-	if two == nil || two != m.memory(dram{2, false}) || two == m.memory(dram{1, false}) ||
-		len(m.dram) != 2 {
-		t.Errorf("there are %d buffers, want one for one thread and one for two", len(m.dram))
-	}
-}
-
-// Cases that memory limits and others take turns, on one thread and on more, until each had enough.
-func TestRounds(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second}, perCycle: 1}
-	m.begin(attn.Implementation())
-	with := newEquipment(2)
-	defer with.release()
-	var trials []*trial
-	for _, threads := range []int{1, 2} {
-		for _, way := range []benchCase{{}, {cached: true}, {integers: true}, {matrix: attn.Q4_0}} {
-			c := way
-			c.Name, c.Bench, c.shape = "c", "c", shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
-			switch {
-			case c.matrix != 0:
-				c.h, c.d = 1, 32
-			case !c.cached:
-				c.lq = 2
-			}
-			one, err := with.trial(c, threads)
-			if err != nil {
-				t.Fatal(err)
-			}
-			trials = append(trials, one)
-		}
-	}
-	reached := 0.0
-	m.rounds(trials, func(spent, expected time.Duration) {
-		reached = float64(spent) / float64(expected)
-	})
-	if reached < 0.99 { // of 1: a turn is the last thing that took time
-		t.Errorf("ended at %.2f of the expected time", reached)
-	}
-	for i, r := range m.end(trials) {
-		one := trials[i]
-		switch {
-		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Rate <= 0 || r.Quiet > r.Repetitions:
-			t.Errorf("%+v", r)
-		case r.Busy != (r.Limit == 0) || r.Busy != (r.Percent == 0) || r.Percent > 100.001:
-			t.Errorf("a limit without a per cent, or the other way round: %+v", r)
-		case one.c.memory() && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0):
-			t.Errorf("memory: %+v", r)
-		case one.c.cached != strings.HasPrefix(r.Benchmark, "BenchmarkCache/"),
-			one.c.matrix != 0 != strings.HasPrefix(r.Benchmark, "BenchmarkMatrix/"):
-			t.Errorf("the name: %+v", r)
-		case one.c.memory():
-		case one.c.integers && (r.Unit != "GOP/s" || r.LimitOf != "INT8"):
-			t.Errorf("integers: %+v", r)
-		case !one.c.integers && (r.Unit != "GFLOP/s" || r.LimitOf != "FMA"):
-			t.Errorf("multiply-adds: %+v", r)
-		case r.Busy == (r.AtItsClock > 0):
-			t.Errorf("at its clock: %+v", r)
-		}
-	}
-}
-
-// Every case is measured once, whatever that takes, and nobody waits for quiet repetitions for
-// hours.
-func TestExpected(t *testing.T) {
-	e := effort{perCase: 5, least: 8, most: 20}
-	for _, c := range []struct {
-		quiet       int
-		spent, want time.Duration
-	}{{0, 0, 5}, {0, 1, 8}, {0, 4, 20}, {4, 1, 5}, {4, 5, 10}, {7, 7, 8}, {8, 1, 5}, {8, 9, 5}, {1, 20,
-		20}, {7, 30, 20}} {
-		if got := e.expected(c.quiet, c.spent); got != c.want {
-			t.Errorf("%d quiet in %d: %v, want %v", c.quiet, c.spent, got, c.want)
-		}
-	}
-}
-
-// at is a repetition of some nanoseconds, between quiet moments of a clock at which the core could
-// do 100 operations in each of them.
-func at(nanoseconds float64) sample {
-	quiet := moment{1e9, true}
-	return sample{nanoseconds: nanoseconds, limit: 100, before: quiet, after: quiet}
-}
-
-// trialOf is a case of 160 operations, of which some repetitions were measured.
-func trialOf(samples []sample) *trial {
-	t := &trial{c: benchCase{shape: shape{b: 1, h: 1, lq: 2, lk: 5, d: 4}}, samples: samples}
-	t.Threads, t.Calls, t.call = 1, 1, func() error { return nil }
-	for _, s := range samples {
-		t.Limit = max(t.Limit, s.limit)
-	}
-	return t
-}
-
-// A case has a per cent if its limit was measured in the quiet moments of some of its repetitions.
-func TestBusy(t *testing.T) {
-	change := func(change func(s *sample)) sample {
-		s := at(2)
-		change(&s)
-		return s
-	}
-	disturbed := map[string]sample{
-		"the core before":   change(func(s *sample) { s.before.quiet = false }),
-		"the core after":    change(func(s *sample) { s.after.quiet = false }),
-		"another clock":     change(func(s *sample) { s.after.clock = 0.96e9 }),
-		"less than a core":  change(func(s *sample) { s.before.clock, s.after.clock = 0.8e9, 0.8e9 }),
-		"a limit too low":   change(func(s *sample) { s.limit = 85 }),
-		"a limit of a half": change(func(s *sample) { s.limit = 50 }),
-	}
-	for name, d := range disturbed {
-		for _, c := range []struct {
-			samples []sample
-			quiet   int
-			busy    bool
-		}{
-			{[]sample{at(2)}, 1, false}, {[]sample{at(2), at(3)}, 2, false},
-			{[]sample{at(2), d, at(3), d, at(4)}, 3, false},
-			{[]sample{at(2), d, at(3), d}, 2, true},
-			{[]sample{at(2), d}, 1, true},
-		} {
-			m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
-			one := trialOf(c.samples)
-			r := m.end([]*trial{one})[0]
-			if r.Quiet != c.quiet || r.Busy != c.busy || c.busy != (r.Percent == 0) ||
-				c.busy != (r.AtItsClock == 0) || c.busy != (r.Limit == 0) || r.Nanoseconds != 2 {
-				t.Errorf("%s, %d repetitions: %+v, want %d quiet, busy %v", name, len(c.samples), r,
-					c.quiet, c.busy)
-			}
-		}
-	}
-}
-
-// No case says that it did more than the machine can: a little more is the limit, and what is far
-// beyond it shows that no quiet moment was met.
-func TestNothingIsBeyondTheLimit(t *testing.T) {
-	m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
-	for ns, want := range map[float64]float64{3.2: 50, 2: 80, 1.6: 100, 1.57: 100, 1.5: 0, 0.2: 0} {
-		r := m.end([]*trial{trialOf([]sample{at(ns), at(ns), at(ns)})})[0]
-		if math.Abs(r.Percent-want) > 0.01 || r.Busy != (want == 0) || r.Rate > r.Limit && !r.Busy {
-			t.Errorf("%g ns of 1.6: %+v, want %g %%", ns, r, want)
-		}
-	}
-}
-
-// Cases that read memory of one kind on as many threads have about one limit.
-func TestLimitsOfMemoryAgree(t *testing.T) {
-	m := measurement{clock: map[int]float64{}}
-	reading := func(threads int, cached bool, limit float64) *trial {
-		s := sample{nanoseconds: 1e9, limit: limit}
-		one := trialOf([]sample{s, s, s})
-		one.Threads = threads
-		one.c = benchCase{shape: shape{b: 1, h: 1, kvh: 1, lq: 1, lk: 1, d: 1}, cached: cached}
-		return one
-	}
-	for i, r := range m.end([]*trial{reading(1, true, 40), reading(1, true, 30), reading(1, true, 35),
-		reading(2, true, 80), reading(1, false, 30), reading(2, false, 20)}) {
-		if r.Busy != (i == 1 || i == 5) {
-			t.Errorf("case %d: %+v", i, r)
-		}
-	}
-}
-
-// The per cent at its clock is the median of the fastest tenth of the quiet repetitions.
-func TestAtItsClock(t *testing.T) {
-	m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
-	slow := func(ns, clock float64) sample {
-		s := at(ns)
-		s.before.clock, s.after.clock = clock, clock
-		return s
-	}
-	for name, c := range map[string]struct {
-		samples []sample
-		want    float64
-	}{
-		"one":   {[]sample{at(2)}, 80},
-		"three": {[]sample{at(4), slow(2, 0.9e9), at(2)}, 80},
-		"four":  {[]sample{at(4), slow(2, 0.9e9), at(2), at(5)}, 80},
-		"fifty": {append([]sample{at(2), at(2), at(2), at(4), at(4)},
-			slices.Repeat([]sample{at(8)}, 45)...), 80},
-	} {
-		if r := m.end([]*trial{trialOf(c.samples)})[0]; math.Abs(r.AtItsClock-c.want) > 0.01 {
-			t.Errorf("%s: %g, want %g", name, r.AtItsClock, c.want)
-		}
-	}
-}
-
-// Multiply-adds of a cycle are whole, and one at least, also on a machine that was never quiet.
-func TestOperationsPerCycle(t *testing.T) {
-	for _, c := range []struct {
-		vectors    limits.Vectors
-		fma, clock float64
-		want       float64
-	}{
-		{limits.AVX2, 64e9, 2e9, 32}, {limits.AVX2, 66e9, 2e9, 32}, {limits.AVX2, 50e9, 2e9, 32},
-		{limits.AVX2, 31e9, 2e9, 16},
-		{limits.AVX2, 1e6, 2e9, 16}, {limits.AVX512, 120e9, 2e9, 64}, {limits.AVX512, 64e9, 2e9, 32},
-		{limits.Scalar, 3e9, 2e9, 1.5},
-	} {
-		if got := operationsPerCycle(c.vectors, c.fma, c.clock); got != c.want {
-			t.Errorf("%v, %g a second at %g Hz: %g, want %g", c.vectors, c.fma, c.clock, got, c.want)
 		}
 	}
 }
@@ -372,21 +168,15 @@ func TestMeasureReportsErrors(t *testing.T) {
 			}
 		}
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a call that begins to fail goes unnoticed")
-		}
-	}()
-	repetition(func() error { return io.ErrUnexpectedEOF }, 1)
 }
 
 // What bench prints and draws, without measuring.
 func TestPrint(t *testing.T) {
 	f := newFolder(t)
-	b := &benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic", Results: []result{
+	b := &benchmark{measure.Benchmark{Reports: []measure.Report{{Results: []measure.Result{
 		{Case: "bert", Threads: 1, Percent: 10, Limit: 5},
 		{Case: "bert", Benchmark: "BenchmarkBusy", Threads: 2, Busy: true, Unit: "GFLOP/s"},
-	}}}}
+	}}}}}
 	var out strings.Builder
 	if err := (&benchFlags{png: f.path("b.png")}).print(b, &out); err != nil ||
 		!strings.Contains(out.String(), "| bert ") || !strings.Contains(out.String(),
@@ -413,12 +203,6 @@ func TestPrint(t *testing.T) {
 	if err := writePicture(f.path("b.gif"), b.draw); err == nil ||
 		slices.Contains(f.names(), "b.gif") {
 		t.Errorf("a picture of no kind: %v", err)
-	}
-	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6,
-		"123.5 ms": 123.46e6, "12.35 s": 12.345e9} {
-		if got := duration(ns); got != want {
-			t.Errorf("%v ns are %s, want %s", ns, got, want)
-		}
 	}
 }
 
@@ -549,16 +333,54 @@ func TestSharedCases(t *testing.T) {
 	}
 }
 
+// A trial is named and bounded as its case is.
+func TestTrials(t *testing.T) {
+	with := newEquipment(2)
+	defer with.release()
+	for want, way := range map[string]benchCase{
+		"BenchmarkAttend GFLOP/s FMA": {},
+		"BenchmarkAttend GOP/s INT8":  {integers: true},
+		"BenchmarkCache GB/s DRAM":    {cached: true, shape: shape{lq: 1}},
+		"BenchmarkMatrix GB/s DRAM":   {matrix: attn.Q4_0, shape: shape{lq: 1}, integers: true},
+		"BenchmarkMatrix GOP/s INT4":  {matrix: attn.Q4_0, shape: shape{lq: 5}, integers: true},
+	} {
+		c := way
+		c.Name, c.Bench, c.shape = "c", "c", shape{b: 1, h: 2, kvh: 1, lq: cmp.Or(way.lq, 2), lk: 100,
+			d: 8}
+		if c.matrix != 0 {
+			c.h, c.d = 1, 32
+		}
+		for _, threads := range []int{1, 2} {
+			one, err := with.trial(c, threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _, _ := strings.Cut(one.Benchmark, "/")
+			if got := name + " " + one.Unit + " " + one.LimitOf; got != want ||
+				one.Threads != threads || one.Huge != (c.cached || c.matrix != 0) ||
+				(one.Wake != nil) != (threads > 1) {
+				t.Errorf("%s, %d threads, huge %v, want %s, %d", got, one.Threads, one.Huge, want, threads)
+			}
+			if one.Wake != nil {
+				one.Wake()
+			}
+		}
+	}
+}
+
 // The table has all, in 100 columns.
 func TestTable(t *testing.T) {
 	read := map[string]float64{"L1": 1234.5, "L2": 1087.6, "L3": 1000, "DRAM": 100,
 		"DRAM, 8 streams": 100, "DRAM, huge pages": 100}
-	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic",
-		Machine: machine{Read: read, Vectors: limits.Scalar.String(), FMA: 1234.5, PerCycle: 0.123,
-			Clock: 10, IntegersWith: limits.IntegersFor("generic").String(), Integers: 12345.6}}}}
+	machine := measure.Machine{Read: read, Vectors: limits.Scalar.String(), FMA: 1234.5,
+		PerCycle: 0.123, Clock: 10, IntegersWith: limits.IntegersFor("generic").String(),
+		Integers: 12345.6}
+	b := benchmark{measure.Benchmark{Environment: measure.Environment{CPU: "A CPU"},
+		Reports: []measure.Report{{Implementation: "generic", Machine: machine}}}}
+	call := func() error { return nil }
 	for _, threads := range []int{1, 2} {
 		for _, c := range benchCases {
-			r := c.result(threads)
+			r := measure.NewTrial(c.result(threads), c.bound(), c.work(), call).Result
 			r.Nanoseconds, r.Rate, r.Limit, r.Percent = 12.345e6, 1234.5, 1234.5, 100
 			r.AtItsClock, r.Repetitions = 100, 9
 			b.Reports[0].Results = append(b.Reports[0].Results, r)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // equipment is what cases share: inputs of the same shape, which are large, and the workers.
@@ -36,7 +37,7 @@ func (e *equipment) release() {
 }
 
 // trial prepares a case and calls it once.
-func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
+func (e *equipment) trial(c benchCase, threads int) (*measure.Trial, error) {
 	call, _, err := e.prepare(&c, threads)
 	if err != nil {
 		return nil, err
@@ -44,10 +45,10 @@ func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
 	if err := call(); err != nil {
 		return nil, err
 	}
-	t := &trial{result: c.result(threads), c: c, call: call}
-	t.Calls = callsPerRepetition(&c, call)
+	t := measure.NewTrial(c.result(threads), c.bound(), c.work(), call)
+	t.Huge = c.huge()
 	if threads > 1 {
-		t.wake = func() { e.wake(threads) }
+		t.Wake = func() { e.wake(threads) }
 	}
 	return t, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // What goes wrong after the arguments were found to be right.
@@ -276,7 +277,8 @@ func TestFullDisk(t *testing.T) {
 
 func TestFullDiskAndPicture(t *testing.T) {
 	f := newFolder(t)
-	b := &benchmark{Reports: []report{{Results: []result{{Case: "bert", Percent: 10}}}}}
+	b := &benchmark{measure.Benchmark{Reports: []measure.Report{{
+		Results: []measure.Result{{Case: "bert", Percent: 10}}}}}}
 	for _, flags := range []benchFlags{{json: true}, {goFormat: true}, {}} {
 		os.Remove(f.path("b.png"))
 		flags.png = f.path("b.png")

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/inspect"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 const infoAbout = `attn info [-call H=…,Lq=…,D=…]
@@ -40,7 +41,7 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 		return call.print(stdout)
 	}
 	c := &cpuid.CPU
-	fmt.Fprintf(stdout, "CPU             %s\n", cpuName())
+	fmt.Fprintf(stdout, "CPU             %s\n", measure.CPUName())
 	fmt.Fprintf(stdout, "platform        %s/%s, %s\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
 	fmt.Fprintf(stdout, "cores           %s, GOMAXPROCS %d\n", cores(c), runtime.GOMAXPROCS(0))
 	fmt.Fprintf(stdout, "caches          %s\n", caches(c))
@@ -54,14 +55,6 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "tiles           %s\n", tiles(inspect.Tiles()))
 	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
-}
-
-// cpuName is the CPU's own name for itself.
-func cpuName() string {
-	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
-		return name
-	}
-	return "unknown " + runtime.GOARCH + " CPU"
 }
 
 func cores(c *cpuid.CPUInfo) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
-	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // benchCase is one row of the benchmark. Decode reads each key and value once, so
@@ -152,72 +152,16 @@ func (c *benchCase) shared() bool {
 	return c.Name != "tiny" && (c.matrix == 0 || c.lq == 1 || c.lq == 128)
 }
 
-// result is what was measured of one case.
-type result struct {
-	Implementation string  `json:"implementation"`
-	Case           string  `json:"case"`
-	Benchmark      string  `json:"benchmark"`
-	Shape          string  `json:"shape"`
-	Threads        int     `json:"threads"`
-	Nanoseconds    float64 `json:"ns_per_call"` // least of all repetitions
-	// far above the least on a noisy machine
-	Median  float64 `json:"median_ns"`
-	Rate    float64 `json:"rate"`              // work per second
-	Busy    bool    `json:"busy,omitempty"`    // nothing says what the limit is
-	Limit   float64 `json:"limit,omitempty"`   // best of all repetitions
-	Unit    string  `json:"unit"`              // of rate and limit
-	LimitOf string  `json:"limit_of"`          // FMA, INT8, INT4 or DRAM
-	Percent float64 `json:"percent,omitempty"` // rate to limit
-	// unless memory is the limit: rate to peak at the clock of the moment, median of the fastest tenth
-	// of those that are quiet
-	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
-	Repetitions int     `json:"repetitions"`
-	// the limit was near its best, and nobody else used the core just before and after
-	Quiet         int     `json:"quiet_repetitions"`
-	Calls         int     `json:"calls_per_repetition"`
-	AllocsPerCall float64 `json:"allocs_per_call"`
-}
-
-// machine is the limits of one thread.
-type machine struct {
-	Vectors      string             `json:"measured_with"`
-	FMA          float64            `json:"fma_gflops"`
-	Clock        float64            `json:"clock_ghz"`
-	PerCycle     float64            `json:"fma_flops_per_cycle"`
-	Integers     float64            `json:"int8_gops"`
-	IntegersWith string             `json:"int8_measured_with"`
-	Read         map[string]float64 `json:"read_gbs"`
-}
-
-// report is what attn measure prints for one implementation.
-type report struct {
-	Implementation string   `json:"implementation"`
-	Machine        machine  `json:"machine"`
-	Results        []result `json:"results"`
-}
-
-// effort is how much time measuring may take: so much times the number of cases.
-type effort struct {
-	perCase time.Duration
-	least   int           // quiet repetitions of each, if there are fewer by then
-	most    time.Duration // for these
-}
-
 // defaultTime keeps all cases within two minutes, on one thread and on two, where vectors are. More
 // time meets more quiet moments.
 const defaultTime = 250 * time.Millisecond
 
-var quickEffort = effort{100 * time.Millisecond, 3, 300 * time.Millisecond}
+var quickEffort = measure.Effort{PerTrial: 100 * time.Millisecond, Least: 3,
+	Most: 300 * time.Millisecond}
 
 // effortOf waits for quiet repetitions up to four times as long.
-func effortOf(perCase time.Duration) effort { return effort{perCase, 8, 4 * perCase} }
-
-// expected is how long it will take, if repetitions go on to be quiet as often as before.
-func (e *effort) expected(quiet int, spent time.Duration) time.Duration {
-	if quiet >= e.least {
-		return e.perCase
-	}
-	return min(e.most, max(e.perCase, spent*time.Duration(e.least)/time.Duration(max(quiet, 1))))
+func effortOf(perCase time.Duration) measure.Effort {
+	return measure.Effort{PerTrial: perCase, Least: 8, Most: 4 * perCase}
 }
 
 // measureCommand measures the implementation in use, and prints a report as
@@ -242,13 +186,16 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return flags.Errorf("-run: %w", err)
 	}
-	m := measurement{effort: effortOf(*perCase), match: match, threads: *threads, stderr: stderr}
+	effort := effortOf(*perCase)
 	if *quick {
-		m.effort = quickEffort
+		effort = quickEffort
 	}
+	var ended <-chan struct{}
 	if *untilEOF {
-		m.ended = untilInputEnds()
+		ended = untilInputEnds()
 	}
+	m := measurement{Meter: measure.NewMeter(attn.Implementation(), effort, ended), match: match,
+		threads: *threads, stderr: stderr}
 	r, err := m.run()
 	if err != nil {
 		return err
@@ -258,57 +205,51 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 
 // measurement is one run over all cases.
 type measurement struct {
-	effort  effort
+	*measure.Meter
 	match   *regexp.Regexp
 	threads int
 	stderr  io.Writer
-	ended   <-chan struct{} // closed when it is to end early, with what there is
-
-	vectors         limits.Vectors
-	perCycle        float64 // floating-point operations at the FMA peak
-	integers, small limits.Integers
-	clock           map[int]float64 // the best by number of threads, cycles per second of all together
-	dram            map[dram]*limits.Memory
 }
 
-func (m *measurement) run() (*report, error) {
-	r := &report{Implementation: attn.Implementation(), Results: []result{}}
-	m.begin(r.Implementation)
+func (m *measurement) run() (*measure.Report, error) {
+	r := &measure.Report{Implementation: attn.Implementation(), Results: []measure.Result{}}
 	p := newProgress(m.stderr, r.Implementation, 1000)
 	defer p.finish()
 	m.announce(r.Implementation)
 	begin := time.Now()
-	if r.Machine = m.machine(); m.early() {
-		return &report{Implementation: r.Implementation, Results: r.Results}, nil
+	machine := m.Machine()
+	if m.Early() {
+		return r, nil
 	}
-	m.perCycle, m.clock[1] = r.Machine.PerCycle, r.Machine.Clock*1e9
+	r.Machine = machine
 	trials, release, err := m.trials()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	before := time.Since(begin)
-	m.rounds(trials, func(spent, expected time.Duration) {
+	m.Rounds(trials, func(spent, expected time.Duration) {
 		p.reach(int(1000 * (before + spent) / (before + expected)))
 	})
-	r.Results = append(r.Results, m.end(trials)...)
+	r.Results = append(r.Results, m.Results(trials)...)
 	return r, nil
 }
 
-// early reports whether to end with what there is.
-func (m *measurement) early() bool {
-	select {
-	case <-m.ended:
-		return true
-	default:
-		return false
+// trials prepares all cases: each has been called once.
+func (m *measurement) trials() (list []*measure.Trial, release func(), err error) {
+	with := newEquipment(m.threads)
+	for _, c := range m.cases() {
+		if m.Early() {
+			break
+		}
+		t, err := with.trial(c.benchCase, c.threads)
+		if err != nil {
+			with.release()
+			return nil, nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		list = append(list, t)
 	}
-}
-
-// begin chooses the loops of an implementation's limits.
-func (m *measurement) begin(implementation string) {
-	m.vectors, m.integers = limits.For(implementation), limits.IntegersFor(implementation)
-	m.small, m.clock = limits.SmallIntegersFor(implementation), map[int]float64{}
+	return list, with.release, nil
 }
 
 type threadedCase struct {
@@ -337,10 +278,10 @@ func (m *measurement) cases() []threadedCase {
 func (m *measurement) announce(implementation string) {
 	rate := 0.0
 	for range 3 {
-		rate = max(rate, limits.FMA(m.vectors, 1, limits.Burst))
+		rate = max(rate, m.Burst(measure.Floats, 1))
 	}
 	n := len(m.cases())
-	least, most := m.duration(m.effort.perCase, rate), m.duration(m.effort.most, rate)
+	least, most := m.duration(m.Effort.PerTrial, rate), m.duration(m.Effort.Most, rate)
 	fmt.Fprintf(m.stderr, "%s: %d cases take about %v, or %v on a machine that is busy\n",
 		implementation, n, least, most)
 }
@@ -362,108 +303,23 @@ func (m *measurement) duration(each time.Duration, rate float64) time.Duration {
 	return (starting + once + max(total, twice)).Round(time.Second)
 }
 
-// machine measures the limits of one thread.
-func (m *measurement) machine() machine {
-	got := machine{Vectors: m.vectors.String(), Read: map[string]float64{}}
-	got.FMA = m.best(func() float64 {
-		got.Clock = max(got.Clock, limits.Cycles(1, limits.Burst)/1e9) // in the same moments
-		return limits.FMA(m.vectors, 1, limits.Burst)
-	})
-	got.PerCycle = operationsPerCycle(m.vectors, got.FMA, got.Clock)
-	got.IntegersWith = m.integers.String()
-	got.Integers = m.best(func() float64 {
-		return limits.MultiplyIntegers(m.integers, 1, limits.Burst)
-	})
-	for _, level := range limits.Levels() {
-		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
-		got.Read[level.Name] = m.best(memory.Read)
-		if level.Name == "DRAM" {
-			memory.ReadStreams() // takes what Read has left in the caches
-			got.Read["DRAM, 8 streams"] = m.best(memory.ReadStreams)
-			if huge := limits.NewMemoryInHugePages(m.vectors, 1, level.Bytes); huge != nil {
-				got.Read["DRAM, huge pages"] = max(m.best(huge.Read), m.best(huge.ReadStreams))
-			}
-		}
-	}
-	return got
-}
-
-// best returns the most of several measurements, in units of 10⁹.
-func (m *measurement) best(measure func() float64) float64 {
-	top, start := 0.0, time.Now()
-	for n := 0; !m.early() && (n < 3 || time.Since(start) < m.effort.perCase/10); n++ {
-		top = max(top, measure()/1e9)
-	}
-	return top
-}
-
-// limit measures the limit of a case: multiply-adds in short bursts, or reading as many
-// bytes as the case, of memory in pages like those that the case reads.
-func (m *measurement) limit(c *benchCase, threads int) (top float64) {
-	if !c.memory() {
-		start := time.Now()
-		for n := range 6 * threads * threads { // the more threads, the rarer a moment in which all run
-			if n >= 6 && time.Since(start) > turnTime {
-				break
-			}
-			top = max(top, m.multiply(c, threads))
-		}
-		return top
-	}
-	// which leaves nothing of the case's data in the caches
-	return m.memory(dram{threads, c.huge()}).ReadCold(int(c.work()))
-}
-
-// multiply is one burst of what limits a case.
-func (m *measurement) multiply(c *benchCase, threads int) float64 {
-	switch {
-	case !c.integers:
-		return limits.FMA(m.vectors, threads, limits.Burst)
-	case c.small():
-		return limits.MultiplyIntegers(m.small, threads, limits.Burst)
-	}
-	return limits.MultiplyIntegers(m.integers, threads, limits.Burst)
-}
-
-// dram is a kind of buffers: for how many threads, and whether in pages like those of a cache.
-type dram struct {
-	threads int
-	cached  bool
-}
-
-// memory returns a buffer for each thread: pieces of a large one.
-func (m *measurement) memory(d dram) *limits.Memory {
-	one := dram{1, d.cached}
-	if m.dram == nil {
-		m.dram = map[dram]*limits.Memory{}
-	}
-	if m.dram[one] == nil && d.cached {
-		m.dram[one] = limits.NewMemoryInHugePages(m.vectors, 1, limits.Cold())
-		if m.dram[one] == nil {
-			m.dram[one] = m.memory(dram{1, false})
-		}
-	}
-	if m.dram[one] == nil {
-		m.dram[one] = limits.NewMemory(m.vectors, 1, limits.Cold())
-	}
-	if m.dram[d] == nil {
-		m.dram[d] = m.dram[one].Split(d.threads)
-	}
-	return m.dram[d]
-}
-
-// result is all of a result that needs no measuring.
-func (c *benchCase) result(threads int) result {
-	r := result{Implementation: attn.Implementation(), Case: c.Name, Shape: c.Shape, Threads: threads,
-		Unit: "GFLOP/s", LimitOf: "FMA"}
+// bound is what limits a case.
+func (c *benchCase) bound() measure.Bound {
 	switch {
 	case c.memory():
-		r.Unit, r.LimitOf = "GB/s", "DRAM"
+		return measure.Memory
 	case c.small():
-		r.Unit, r.LimitOf = "GOP/s", "INT4"
+		return measure.SmallIntegers
 	case c.integers:
-		r.Unit, r.LimitOf = "GOP/s", "INT8"
+		return measure.Integers
 	}
+	return measure.Floats
+}
+
+// result is what a result says of its case.
+func (c *benchCase) result(threads int) measure.Result {
+	r := measure.Result{Implementation: attn.Implementation(), Case: c.Name, Shape: c.Shape,
+		Threads: threads}
 	function := "Attend"
 	switch {
 	case c.cached:

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // table prints for people, in 100 columns; it is Markdown, too.
 func (b *benchmark) table(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, min(b.NumCPU, b.Procs), b.GOOS, b.GOARCH, b.Go)
 	for _, r := range b.Reports {
-		r.limits(w)
+		printLimits(w, &r.Machine, r.Implementation)
 		threads := 0
 		for _, c := range r.Results {
 			if c.Threads != threads {
@@ -20,9 +22,10 @@ func (b *benchmark) table(w io.Writer) {
 				fmt.Fprintln(w, "|-------------------------------|---------:|---------------:"+
 					"|------------:|--------:|-------------:|")
 			}
-			limit, percent, atItsClock := c.shares()
-			fmt.Fprintf(w, row, c.Case, duration(c.Nanoseconds), fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit),
-				fmt.Sprintf("%-4s %6s", c.LimitOf, limit), percent, atItsClock)
+			limit, percent, atItsClock := shares(&c)
+			fmt.Fprintf(w, row, c.Case, measure.Duration(c.Nanoseconds),
+				fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit), fmt.Sprintf("%-4s %6s", c.LimitOf, limit), percent,
+				atItsClock)
 		}
 	}
 	b.shapes(w)
@@ -31,19 +34,18 @@ func (b *benchmark) table(w io.Writer) {
 // row is a row of the table, whose limit has the unit of the rate.
 const row = "| %-29s | %8s | %14s | %11s | %7s | %12s |\n"
 
-// limits prints those of one thread.
-func (r *report) limits(w io.Writer) {
-	m := &r.Machine
-	fmt.Fprintf(w, "\n%s, limits of one thread:\n\n", r.Implementation)
+// printLimits prints the limits of one thread.
+func printLimits(w io.Writer, m *measure.Machine, implementation string) {
+	fmt.Fprintf(w, "\n%s, limits of one thread:\n\n", implementation)
 	fmt.Fprintf(w, "- multiply-adds: %.1f GFLOP/s, %.3g a cycle at %.2f GHz (%s)\n", m.FMA, m.PerCycle,
 		m.Clock, m.Vectors)
 	fmt.Fprintf(w, "- 8-bit integers: %.1f GOP/s (%s)\n", m.Integers, m.IntegersWith)
-	fmt.Fprintf(w, "- reading, GB/s: %s (%s)\n", m.rates("L1", "L2", "L3", "DRAM"),
-		strings.ReplaceAll(m.rates("DRAM, 8 streams", "DRAM, huge pages"), "DRAM, ", ""))
+	fmt.Fprintf(w, "- reading, GB/s: %s (%s)\n", rates(m, "L1", "L2", "L3", "DRAM"),
+		strings.ReplaceAll(rates(m, "DRAM, 8 streams", "DRAM, huge pages"), "DRAM, ", ""))
 }
 
-// rates are those of reading that were measured.
-func (m *machine) rates(levels ...string) string {
+// rates are the rates of reading that were measured.
+func rates(m *measure.Machine, levels ...string) string {
 	var read []string
 	for _, level := range levels {
 		if rate, measured := m.Read[level]; measured {
@@ -70,7 +72,7 @@ func (b *benchmark) shapes(w io.Writer) {
 }
 
 // shares prints the limit and the per cents of it, or that the machine was busy.
-func (r *result) shares() (limit, percent, atItsClock string) {
+func shares(r *measure.Result) (limit, percent, atItsClock string) {
 	if r.Busy {
 		return "–", "busy", ""
 	}
@@ -78,19 +80,4 @@ func (r *result) shares() (limit, percent, atItsClock string) {
 		atItsClock = fmt.Sprintf("%.1f %%", r.AtItsClock)
 	}
 	return fmt.Sprintf("%.1f", r.Limit), fmt.Sprintf("%.1f %%", r.Percent), atItsClock
-}
-
-// duration prints nanoseconds with three digits or more.
-func duration(ns float64) string {
-	switch {
-	case ns < 1e4:
-		return fmt.Sprintf("%.0f ns", ns)
-	case ns < 1e6:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e8:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	case ns < 1e9:
-		return fmt.Sprintf("%.1f ms", ns/1e6)
-	}
-	return fmt.Sprintf("%.2f s", ns/1e9)
 }

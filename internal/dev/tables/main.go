@@ -48,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	if *name != "" {
 		bench := func(args ...string) ([]byte, error) { return attnBench(stderr, args...) }
-		if err := measure(".", *name, benchRuns(*isa, *time), bench); err != nil {
+		if err := measureMachine(".", *name, benchRuns(*isa, *time), bench); err != nil {
 			return err
 		}
 	}

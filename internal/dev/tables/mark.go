@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // mark is the comment in the line before a table:
@@ -23,7 +25,7 @@ type mark struct {
 type column struct {
 	heading string
 	of      *measurement
-	report  *report
+	report  *measure.Report
 	threads int
 }
 
@@ -105,7 +107,7 @@ func (m *mark) addColumn(heading, value string, read func(string) (*measurement,
 }
 
 // cases are those that the mark selects, in the order in which they were measured.
-func (m *mark) cases() (list []*result, err error) {
+func (m *mark) cases() (list []*measure.Result, err error) {
 	seen := map[string]bool{}
 	for _, c := range m.columns {
 		for i := range c.report.Results {

@@ -33,8 +33,9 @@ func attnBench(stderr io.Writer, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// measure writes docs/bench-NAME.json below a folder: what tables need of what runs of bench print.
-func measure(folder, name string, runs [][]string, bench func(...string) ([]byte, error)) error {
+// measureMachine writes docs/bench-NAME.json below a folder: what runs of bench print, together.
+func measureMachine(folder, name string, runs [][]string,
+	bench func(...string) ([]byte, error)) error {
 	var all measurement
 	for _, args := range runs {
 		text, err := bench(args...)

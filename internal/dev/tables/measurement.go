@@ -6,40 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// measurement is what the tables need of the output of attn bench -json.
-type measurement struct {
-	CPU      string   `json:"cpu"`
-	Go       string   `json:"go"`
-	Commands []string `json:"commands"`
-	Early    bool     `json:"ended_early,omitempty"`
-	Reports  []report `json:"reports"`
-}
-
-// report is about one implementation.
-type report struct {
-	Implementation string `json:"implementation"`
-	Machine        struct {
-		FMA      float64            `json:"fma_gflops"`
-		Integers float64            `json:"int8_gops"`
-		Read     map[string]float64 `json:"read_gbs"`
-	} `json:"machine"`
-	Results []result `json:"results"`
-}
-
-// result is about one case.
-type result struct {
-	Case        string  `json:"case"`
-	Shape       string  `json:"shape"`
-	Threads     int     `json:"threads"`
-	Nanoseconds float64 `json:"ns_per_call"`
-	Median      float64 `json:"median_ns"`
-	Rate        float64 `json:"rate"`
-	Unit        string  `json:"unit"`
-	Busy        bool    `json:"busy,omitempty"`
-	Percent     float64 `json:"percent,omitempty"`
-}
+// measurement is what attn bench -json prints.
+type measurement struct{ measure.Benchmark }
 
 // measurements returns a function that reads docs/bench-NAME.json below a folder.
 func measurements(folder string) func(name string) (*measurement, error) {
@@ -107,7 +79,7 @@ func (m *measurement) check() error {
 }
 
 // of is the report on an implementation.
-func (m *measurement) of(implementation string) *report {
+func (m *measurement) of(implementation string) *measure.Report {
 	for i := range m.Reports {
 		if m.Reports[i].Implementation == implementation {
 			return &m.Reports[i]
@@ -116,8 +88,8 @@ func (m *measurement) of(implementation string) *report {
 	return nil
 }
 
-// result is that of a case on a number of threads, nil if it was not measured.
-func (r *report) result(name string, threads int) *result {
+// resultOf is the result of a case on a number of threads, nil if it was not measured.
+func resultOf(r *measure.Report, name string, threads int) *measure.Result {
 	for i := range r.Results {
 		if c := &r.Results[i]; c.Case == name && c.Threads == threads {
 			return c

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // table is a Markdown table of the mark's kind.
@@ -63,11 +65,11 @@ func (m *mark) sideBySide() (string, error) {
 
 // cell is empty for what was not measured.
 func (c *column) cell(name string) string {
-	r := c.report.result(name, c.threads)
+	r := resultOf(c.report, name, c.threads)
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %.1f, %.1f %%", duration(r.Nanoseconds), r.Rate, r.Percent)
+	return fmt.Sprintf("%s, %.1f, %.1f %%", measure.Duration(r.Nanoseconds), r.Rate, r.Percent)
 }
 
 // limits is a table of what the machines can do at best.
@@ -108,19 +110,4 @@ func (c *column) noise() string {
 		return ""
 	}
 	return fmt.Sprintf("%.2f to %.2f", least, most)
-}
-
-// duration is as attn bench prints it.
-func duration(ns float64) string {
-	switch {
-	case ns < 1e4:
-		return fmt.Sprintf("%.0f ns", ns)
-	case ns < 1e6:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e8:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	case ns < 1e9:
-		return fmt.Sprintf("%.1f ms", ns/1e6)
-	}
-	return fmt.Sprintf("%.2f s", ns/1e9)
 }

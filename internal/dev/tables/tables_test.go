@@ -37,26 +37,6 @@ func TestTablesAreCurrent(t *testing.T) {
 	}
 }
 
-// What is read is what attn bench writes, whose types are of another module.
-func TestKeysAreThoseOfTheCommand(t *testing.T) {
-	var source string
-	for _, name := range []string{"bench.go", "measure.go"} {
-		text, err := os.ReadFile(filepath.Join("../../../cmd/attn", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		source += string(text)
-	}
-	for _, x := range []any{measurement{}, report{}, report{}.Machine, result{}} {
-		for field := range reflect.TypeOf(x).NumField() {
-			key := reflect.TypeOf(x).Field(field).Tag.Get("json")
-			if !strings.Contains(source, `json:"`+key+`"`) {
-				t.Errorf("attn bench -json has no %s", key)
-			}
-		}
-	}
-}
-
 // A measurement is what several runs print, together, and can be read again.
 func TestMeasure(t *testing.T) {
 	folder := folderWith(t, measured, "")
@@ -65,7 +45,7 @@ func TestMeasure(t *testing.T) {
 		asked = append(asked, strings.Join(args, " "))
 		return []byte(strings.ReplaceAll(measured, "avx2", fmt.Sprintf("isa%d", len(asked)))), nil
 	}
-	if err := measure(folder, "two", benchRuns("avx512,avx2", "5s"), bench); err != nil {
+	if err := measureMachine(folder, "two", benchRuns("avx512,avx2", "5s"), bench); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"-json -time 5s -isa avx512,avx2",
@@ -109,7 +89,7 @@ func TestMeasureRefuses(t *testing.T) {
 		{"{}", nil, `cpu is ""`},
 	} {
 		bench := func(...string) ([]byte, error) { return []byte(c.text), c.err }
-		err := measure(folder, "two", [][]string{{"-x"}}, bench)
+		err := measureMachine(folder, "two", [][]string{{"-x"}}, bench)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}

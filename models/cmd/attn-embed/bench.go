@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
@@ -39,7 +40,8 @@ func bench(w io.Writer, open func(o embed.Options) (*embed.Model, error), o embe
 		}
 		fmt.Fprintf(w, "  %6d", tokens)
 		for _, percent := range []int{50, 90, 99} {
-			fmt.Fprintf(w, " %8.2f", times[(len(times)-1)*percent/100].Seconds()*1e3)
+			took := measure.Quantile(times, float64(percent)/100)
+			fmt.Fprintf(w, " %8.2f", took.Seconds()*1e3)
 		}
 		fmt.Fprintf(w, " %9.2f %8.2f\n", top.multiply(m.MultiplyAdds(tokens))*1e3, top.reading()*1e3)
 	}
@@ -58,20 +60,24 @@ func textOf(m *embed.Model, tokens int) (string, error) {
 	}
 }
 
-// oneText is how long a text takes alone, again and again, in order.
-func oneText(m *embed.Model, tokens int, limit time.Duration, top *ceiling) (times []time.Duration,
-	err error) {
+// oneText is how long a text takes alone, again and again.
+func oneText(m *embed.Model, tokens int, limit time.Duration, top *ceiling) ([]time.Duration,
+	error) {
 	text, err := textOf(m, tokens)
-	for begin := time.Now(); err == nil && (len(times) < 3 || time.Since(begin) < limit); {
-		start := time.Now()
-		_, err = m.Encode([]string{text})
-		times = append(times, time.Since(start))
-		if len(times)%8 == 1 {
+	if err != nil {
+		return nil, err
+	}
+	calls := 0
+	return measure.Repeat(limit, 3, func() {
+		if calls++; calls%8 == 1 {
 			top.measure()
 		}
-	}
-	slices.Sort(times)
-	return times, err
+	}, encode(m, []string{text}))
+}
+
+// encode is a call that makes texts embeddings.
+func encode(m *embed.Model, texts []string) func() error {
+	return func() error { _, err := m.Encode(texts); return err }
 }
 
 // manyTexts measures a batch of texts of 8 to 512 tokens, short ones more often.
@@ -87,17 +93,11 @@ func manyTexts(w io.Writer, m *embed.Model, limit time.Duration, top *ceiling) e
 		}
 		texts, total, work = append(texts, text), total+n, work+m.MultiplyAdds(n)
 	}
-	var best time.Duration
-	for begin := time.Now(); best == 0 || time.Since(begin) < limit; {
-		start := time.Now()
-		if _, err := m.Encode(texts); err != nil {
-			return err
-		}
-		if took := time.Since(start); best == 0 || took < best {
-			best = took
-		}
-		top.measure()
+	times, err := measure.Repeat(limit, 1, top.measure, encode(m, texts))
+	if err != nil {
+		return err
 	}
+	best := slices.Min(times)
 	fmt.Fprintf(w, "\n%d texts of 8 to 512 tokens, %d in all: %.0f texts/s, %.0f tokens/s; "+
 		"multiply-adds allow %.0f texts/s\n", len(texts), total, float64(len(texts))/best.Seconds(),
 		float64(total)/best.Seconds(), float64(len(texts))/top.multiply(work))

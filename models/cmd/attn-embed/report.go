@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
@@ -73,14 +74,11 @@ func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
 		}
 		tokens += len(ids)
 	}
-	best := time.Duration(math.MaxInt64)
-	for begin := time.Now(); best == math.MaxInt64 || time.Since(begin) < limit; {
-		start := time.Now()
-		if _, err := s.Encode(texts); err != nil {
-			return err
-		}
-		best = min(best, time.Since(start))
+	times, err := measure.Repeat(limit, 1, nil, encode(s.Model, texts))
+	if err != nil {
+		return err
 	}
+	best := slices.Min(times)
 	fmt.Fprintf(w, "\n%.0f texts/s, %.0f tokens/s; kernels: %s, workers: %d\n",
 		float64(len(texts))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(),
 		s.o.Workers)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 // BenchmarkGGUF decodes a token at a time with files as people have them, and reports tokens a
@@ -107,8 +107,7 @@ func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Forma
 	for range 5 {
 		speed = max(speed, memory.Read(), memory.ReadStreams())
 	}
-	slices.Sort(seconds)
-	b.ReportMetric(1/seconds[len(seconds)/2], "tokens/s")
+	b.ReportMetric(1/measure.Median(seconds), "tokens/s")
 	b.ReportMetric(speed/float64(m.packed), "memory-tokens/s")
 	b.ReportMetric(float64(m.packed)/1e6, "MB")
 	b.ReportMetric(speed/1e9, "GB/s")

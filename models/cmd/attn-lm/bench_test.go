@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/measure"
 )
 
 var benchModel = flag.String("decoder", "-size 0.5b",
@@ -50,8 +51,7 @@ func BenchmarkTokens(b *testing.B) {
 				t.turn(b, true)
 			}
 			rate := func(side int) float64 {
-				slices.Sort(t.seconds[side])
-				return float64(c.batch*c.tokens) / t.seconds[side][len(t.seconds[side])/2]
+				return float64(c.batch*c.tokens) / measure.Median(t.seconds[side])
 			}
 			b.ReportMetric(rate(0), "attn-tokens/s")
 			b.ReportMetric(rate(1), "textbook-tokens/s")

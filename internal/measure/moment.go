@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"math"
@@ -41,7 +41,7 @@ const (
 )
 
 // moment looks twice: what disturbs comes and goes.
-func (m *measurement) moment(threads int) moment {
+func (m *Meter) moment(threads int) moment {
 	now := moment{quiet: true}
 	for range 2 {
 		alone := limits.FMA(m.vectors, threads, momentBurst)
@@ -71,18 +71,18 @@ type sample struct {
 }
 
 // sample measures the limit of a case, and then one repetition.
-func (m *measurement) sample(t *trial) sample {
-	s := sample{limit: m.limit(&t.c, t.Threads) / 1e9}
-	if t.c.memory() {
-		if t.wake != nil {
-			t.wake()
+func (m *Meter) sample(t *Trial) sample {
+	s := sample{limit: m.limit(t) / 1e9}
+	if t.Bound == Memory {
+		if t.Wake != nil {
+			t.Wake()
 		}
-		s.nanoseconds = repetition(t.call, t.Calls)
+		s.nanoseconds = repetition(t.Call, t.Calls)
 		return s
 	}
-	repetition(t.call, t.Calls) // when the next one begins, clock and caches are those of the case
+	repetition(t.Call, t.Calls) // when the next one begins, clock and caches are those of the case
 	s.before = m.moment(t.Threads)
-	s.nanoseconds = repetition(t.call, t.Calls)
+	s.nanoseconds = repetition(t.Call, t.Calls)
 	s.after = m.moment(t.Threads)
 	return s
 }
