@@ -66,7 +66,7 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 			*workers)
 	}
 	if *workers > mostProcesses {
-		return usagef("-workers is %d, want at most %d", *workers, mostProcesses)
+		return flags.Errorf("-workers is %d, want at most %d", *workers, mostProcesses)
 	}
 	if *duration <= 0 || *round <= 0 {
 		return flags.Errorf("-for is %v and -round %v, want more than 0", *duration, *round)
