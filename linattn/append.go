@@ -24,7 +24,8 @@ var tuned = tuning.Host()
 // tokens. dst shares memory with nothing else, else it is [attn.ErrOverlap].
 //
 // If there is an error, nothing was written.
-func (s *State) Append(p *attn.Pool, dst, q, k, v attn.Tensor, decay, beta attn.Tensor) error {
+func (s *State) Append(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor) (err error) {
+	defer views.NameFunction("linattn.State.Append", &err)
 	if s.closed {
 		return s.gone("the state")
 	}
@@ -37,7 +38,8 @@ func (s *State) Append(p *attn.Pool, dst, q, k, v attn.Tensor, decay, beta attn.
 // that is nil, there twice, or of another Config than the first is [attn.ErrOption], a closed one
 // [attn.ErrClosed]; lens of another length or sum are [attn.ErrLength].
 func AppendStates(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor, states []*State,
-	lens []int) error {
+	lens []int) (err error) {
+	defer views.NameFunction("linattn.AppendStates", &err)
 	return appendStates(p, argumentsOf(dst, q, k, v, decay, beta), states, lens)
 }
 

@@ -24,10 +24,11 @@ import (
 // dst may be exactly x; any other overlap is [attn.ErrOverlap]. Lists of another length are
 // [attn.ErrLength], an a that is NaN or whose exponential is infinite is [attn.ErrOption]. NaN in x
 // or dt makes its own decays NaN.
-func Decay(p *attn.Pool, dst, x attn.Tensor, a, dt []float32) error {
+func Decay(p *attn.Pool, dst, x attn.Tensor, a, dt []float32) (err error) {
+	defer views.NameFunction("linattn.Decay", &err)
 	j := decayJobs.Get().(*decayJob)
 	j.dst, j.x, j.a, j.dt = argumentOf("dst", &dst), argumentOf("x", &x), a, dt
-	err := j.check()
+	err = j.check()
 	if err == nil && !j.dst.Empty() && j.dst.D > 0 {
 		err = j.run(p)
 	}

@@ -40,13 +40,14 @@ func (s *State) header() header {
 }
 
 // Save writes the state and its checkpoint, and returns how many bytes it has written.
-func (s *State) Save(w io.Writer) (int64, error) {
+func (s *State) Save(w io.Writer) (_ int64, err error) {
+	defer views.NameFunction("linattn.State.Save", &err)
 	if s.closed {
 		return 0, s.gone("the state")
 	}
 	to := frames.NewNumberWriter(w)
 	put := func(x []float32) error { return to.Put(x) }
-	err := to.Put(s.header())
+	err = to.Put(s.header())
 	if err == nil {
 		err = s.each(put, false)
 	}
@@ -109,7 +110,8 @@ func (s *State) each(pass func(row []float32) error, changes bool) error {
 // Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
 // dimensions is [attn.ErrShape], of another Rule, ChannelDecay, Grouping or Scale [attn.ErrOption],
 // a damaged one [attn.ErrFormat], and nothing has changed.
-func (s *State) Load(r io.Reader) (int64, error) {
+func (s *State) Load(r io.Reader) (_ int64, err error) {
+	defer views.NameFunction("linattn.State.Load", &err)
 	if s.closed {
 		return 0, s.gone("the state")
 	}

@@ -26,7 +26,8 @@ func must(t testing.TB, err error) {
 // mustFail wants an error of a kind whose text has a part.
 func mustFail(t testing.TB, err, kind error, text string) {
 	t.Helper()
-	if !errors.Is(err, kind) || !strings.Contains(err.Error(), text) {
+	if !errors.Is(err, kind) || !strings.Contains(err.Error(), text) ||
+		!strings.Contains(err.Error(), "linattn.") {
 		t.Errorf("the error is %v, want %q: … %s", err, kind, text)
 	}
 }

@@ -31,7 +31,8 @@ type moment struct {
 // NewState returns the state of an empty sequence: zeros, unless Start says otherwise. A Config
 // that is not possible is [attn.ErrShape] or [attn.ErrOption], and memory that the system refuses
 // [attn.ErrMemory].
-func NewState(c Config) (*State, error) {
+func NewState(c Config) (_ *State, err error) {
+	defer views.NameFunction("linattn.NewState", &err)
 	g, err := layoutOf(c)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func (s *State) MemoryUse() int {
 
 // Close gives the memory back. Afterwards methods that return an error return [attn.ErrClosed],
 // Close too, and Fork returns another closed State. Close of nil does nothing.
-func (s *State) Close() error {
+func (s *State) Close() (err error) {
+	defer views.NameFunction("linattn.State.Close", &err)
 	if s == nil {
 		return nil
 	}
@@ -102,7 +104,8 @@ func (s *State) gone(name string) error {
 
 // Start says where an empty state begins: [1, Heads, KeyDim, ValueDim]. The checkpoint is gone. A
 // State with tokens is [attn.ErrLength].
-func (s *State) Start(state attn.Tensor) error {
+func (s *State) Start(state attn.Tensor) (err error) {
+	defer views.NameFunction("linattn.State.Start", &err)
 	a := argumentOf("state", &state)
 	switch {
 	case s.closed:
@@ -138,7 +141,8 @@ func (s *State) Start(state attn.Tensor) error {
 
 // Read writes to state, [1, Heads, KeyDim, ValueDim], what Len tokens have left. In a chunk that is
 // the rule of a full one, which takes the last row in place of the chunk's.
-func (s *State) Read(state attn.Tensor) error {
+func (s *State) Read(state attn.Tensor) (err error) {
+	defer views.NameFunction("linattn.State.Read", &err)
 	a := argumentOf("state", &state)
 	if s.closed {
 		return s.gone("the state")
@@ -180,7 +184,8 @@ func (s *State) Read(state attn.Tensor) error {
 // Len, or exactly the checkpoint's position; else it is [attn.ErrLength]. So from a Len of 48 not
 // one token goes back without a [State.Checkpoint], which comes before guesses. A checkpoint beyond
 // n is gone.
-func (s *State) Truncate(n int) error {
+func (s *State) Truncate(n int) (err error) {
+	defer views.NameFunction("linattn.State.Truncate", &err)
 	first := s.length / Chunk * Chunk
 	switch {
 	case s.closed:

@@ -41,7 +41,8 @@ const (
 )
 
 // NewConv returns the convolution of an empty sequence, before which inputs were 0.
-func NewConv(c ConvConfig) (*Conv, error) {
+func NewConv(c ConvConfig) (_ *Conv, err error) {
+	defer views.NameFunction("nn.NewConv", &err)
 	if c.Channels < 1 || c.Channels > views.MaxLength || c.Width < 1 || c.Width > convTaps {
 		return nil, views.Fail(attn.ErrShape, "ConvConfig has %d Channels and Width %d, want 1 to "+
 			"%d and 1 to %d", c.Channels, c.Width, views.MaxLength, convTaps)
@@ -80,7 +81,8 @@ func (c *Conv) Len() int { return c.inputs.length }
 //	dst_t = a chain of FMAs over taps from the oldest to t, from the bias (nil: +0), then Activation
 //
 // Any cut of a sequence into calls has the same bits. dst may be x.
-func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) error {
+func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) (err error) {
+	defer views.NameFunction("nn.Conv.Append", &err)
 	convs, lens := [1]*Conv{c}, [1]int{x.L}
 	return appendConvs(p, dst, x, convs[:], lens[:])
 }
@@ -90,7 +92,8 @@ func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) error {
 // twice, or of other Channels, Width or Activation than the first is [attn.ErrOption]; lens of
 // another length or sum are [attn.ErrLength], dst that shares memory with weights is
 // [attn.ErrOverlap].
-func AppendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) error {
+func AppendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) (err error) {
+	defer views.NameFunction("nn.AppendConvs", &err)
 	return appendConvs(p, dst, x, convs, lens)
 }
 
@@ -222,12 +225,13 @@ func (j *job) convolve(c *Conv, piece int) {
 
 // Start says which inputs come before an empty sequence: [1, 1, Width−1, Channels], oldest first.
 // The checkpoint is gone. A Conv with inputs is [attn.ErrLength].
-func (c *Conv) Start(x attn.Tensor) error {
+func (c *Conv) Start(x attn.Tensor) (err error) {
+	defer views.NameFunction("nn.Conv.Start", &err)
 	if c.inputs.length != 0 {
 		return views.Fail(attn.ErrLength, "the convolution has %d inputs, want an empty one",
 			c.inputs.length)
 	}
-	err := c.each(&x, false, func(position int, row []float32) {
+	err = c.each(&x, false, func(position int, row []float32) {
 		stop.Copy(c.inputs.row(position, c.config.Channels), row)
 	})
 	if err == nil {
@@ -237,7 +241,8 @@ func (c *Conv) Start(x attn.Tensor) error {
 }
 
 // Read writes the last Width−1 inputs to x, [1, 1, Width−1, Channels], oldest first.
-func (c *Conv) Read(x attn.Tensor) error {
+func (c *Conv) Read(x attn.Tensor) (err error) {
+	defer views.NameFunction("nn.Conv.Read", &err)
 	return c.each(&x, true, func(position int, row []float32) {
 		stop.Copy(row, c.inputs.row(position, c.config.Channels))
 	})
@@ -270,7 +275,8 @@ func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []
 
 // Truncate forgets the inputs from n on: n from the last multiple of 16 on that Len has reached, or
 // exactly the checkpoint's position; else it is [attn.ErrLength]. A checkpoint beyond n is gone.
-func (c *Conv) Truncate(n int) error {
+func (c *Conv) Truncate(n int) (err error) {
+	defer views.NameFunction("nn.Conv.Truncate", &err)
 	length := c.inputs.length
 	switch {
 	case n >= length/convChunk*convChunk && n <= length:

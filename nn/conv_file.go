@@ -23,7 +23,8 @@ type convHeader struct {
 
 // Save writes the inputs that matter and the checkpoint, not the weights, and returns how many
 // bytes it has written.
-func (c *Conv) Save(w io.Writer) (int64, error) {
+func (c *Conv) Save(w io.Writer) (_ int64, err error) {
+	defer views.NameFunction("nn.Conv.Save", &err)
 	h := convHeader{Magic: [len(convMagic)]byte([]byte(convMagic)),
 		Channels: uint32(c.config.Channels),
 		Width:    uint32(c.config.Width), Length: uint64(c.inputs.length)}
@@ -33,7 +34,7 @@ func (c *Conv) Save(w io.Writer) (int64, error) {
 		parts = append(parts, c.kept.data)
 	}
 	to := frames.NewNumberWriter(w)
-	err := to.Put(h)
+	err = to.Put(h)
 	for _, p := range parts {
 		for len(p) > 0 && err == nil {
 			n := min(len(p), convTaps)
@@ -46,7 +47,8 @@ func (c *Conv) Save(w io.Writer) (int64, error) {
 
 // Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
 // Channels or Width is [attn.ErrShape], a damaged one [attn.ErrFormat], and nothing has changed.
-func (c *Conv) Load(r io.Reader) (int64, error) {
+func (c *Conv) Load(r io.Reader) (_ int64, err error) {
+	defer views.NameFunction("nn.Conv.Load", &err)
 	from := frames.NewNumberReader(r)
 	var h convHeader
 	if err := from.Get(&h); err != nil {

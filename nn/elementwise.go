@@ -11,7 +11,8 @@ import (
 )
 
 // Add is dst = a + b: a residual, or with b repeated by [attn.Broadcast] a bias.
-func Add(p *attn.Pool, dst, a, b attn.Tensor) error {
+func Add(p *attn.Pool, dst, a, b attn.Tensor) (err error) {
+	defer views.NameFunction("nn.Add", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("b", &b), argumentOf("a", &a)}
 	if err := checkViews(all[:], 1); err != nil {
 		return err
@@ -80,7 +81,8 @@ func checkActivation(name string, a Activation) error {
 }
 
 // Activate is dst = a(x). An activation that is none is [attn.ErrOption].
-func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) error {
+func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) (err error) {
+	defer views.NameFunction("nn.Activate", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
 	if err := checkActivation("a", a); err != nil {
 		return err
@@ -97,7 +99,8 @@ func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) error {
 
 // Gate is dst = a(gate)·up, as Shazeer (2020) defines it, rounded once more: SwiGLU with [SiLU],
 // GeGLU with [GELU], ReGLU with [ReLU]. An activation that is none is [attn.ErrOption].
-func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) error {
+func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) (err error) {
+	defer views.NameFunction("nn.Gate", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up),
 		argumentOf("gate", &gate)}
 	if err := checkActivation("a", a); err != nil {
@@ -119,7 +122,8 @@ func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) error {
 //
 // each operation rounded; gate −Inf gives 0, unless up is NaN. alpha has to be positive and finite,
 // limit positive, else [attn.ErrOption]; a limit of +Inf is none.
-func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) error {
+func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) (err error) {
+	defer views.NameFunction("nn.GateClamped", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up), argumentOf("gate", &gate)}
 	if !(alpha > 0 && alpha <= math.MaxFloat32) {
 		return views.Fail(attn.ErrOption, "alpha is %v, want a positive finite number", alpha)

@@ -26,7 +26,8 @@ import (
 // products; sums are 64 partial sums by the token's place mod 64. A document without tokens scores
 // −Inf, a query without tokens 0, and a NaN makes those scores NaN that it is part of. dst shares
 // no memory with the others. Lists of other lengths are attn.ErrLength.
-func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []int) error {
+func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []int) (err error) {
+	defer views.NameFunction("nn.MaxSim", &err)
 	all := [...]argument{argumentOf("documents", &documents), argumentOf("query", &query)}
 	for i := range all {
 		if err := all[i].Check(all[i].Name); err != nil {
@@ -56,7 +57,8 @@ func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []in
 // bits of MaxSim. All of them are kept for the time of the call, tokens of the query by tokens of
 // documents, so that some matrices of thousands of tokens are faster than one of a million.
 func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *attn.Matrix,
-	lens []int) error {
+	lens []int) (err error) {
+	defer views.NameFunction("nn.MaxSimMatrix", &err)
 	if documents == nil {
 		return views.Fail(attn.ErrOption, "documents is nil, want a matrix")
 	}

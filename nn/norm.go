@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/kernel/elements"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // RMSNorm divides each row by its root mean square, as Zhang and Sennrich (2019) define it:
@@ -21,7 +22,8 @@ import (
 //
 // eps that is NaN, negative or infinite is [attn.ErrOption], a weight of another length
 // [attn.ErrLength].
-func RMSNorm(p *attn.Pool, dst, x attn.Tensor, weight []float32, eps float32) error {
+func RMSNorm(p *attn.Pool, dst, x attn.Tensor, weight []float32, eps float32) (err error) {
+	defer views.NameFunction("nn.RMSNorm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
 	if err := checkNorm(all[:], 1, weight, nil, eps); err != nil {
 		return err
@@ -35,7 +37,8 @@ func RMSNorm(p *attn.Pool, dst, x attn.Tensor, weight []float32, eps float32) er
 
 // L2Norm divides each row by its Euclidean norm: dst = x·r, r = 1/√(Σx² + eps), with sums, scaling
 // and errors as [RMSNorm] has them.
-func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) error {
+func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) (err error) {
+	defer views.NameFunction("nn.L2Norm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
 	if err := checkNorm(all[:], 1, nil, nil, eps); err != nil {
 		return err
@@ -55,7 +58,8 @@ func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) error {
 // bias if eps is 0; of equal elements they may be a rounding, which r makes ±1. A row above 2⁵⁰ is
 // scaled as [RMSNorm] does before the mean is taken, then d by its own magnitude, and eps by the
 // square of both. Errors are those of RMSNorm.
-func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps float32) error {
+func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps float32) (err error) {
+	defer views.NameFunction("nn.LayerNorm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
 	if err := checkNorm(all[:], 1, weight, bias, eps); err != nil {
 		return err
@@ -70,7 +74,9 @@ func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps flo
 // AddRMSNorm is [Add] and [RMSNorm] in one pass over memory, with the same bits: sum = a + b, dst =
 // RMSNorm(sum). dst and sum may each be exactly a or b; dst and sum that share memory are
 // [attn.ErrOverlap]. Other errors are those of RMSNorm.
-func AddRMSNorm(p *attn.Pool, dst, sum, a, b attn.Tensor, weight []float32, eps float32) error {
+func AddRMSNorm(p *attn.Pool, dst, sum, a, b attn.Tensor, weight []float32,
+	eps float32) (err error) {
+	defer views.NameFunction("nn.AddRMSNorm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("sum", &sum), argumentOf("b", &b),
 		argumentOf("a", &a)}
 	if err := checkNorm(all[:], 2, weight, nil, eps); err != nil {

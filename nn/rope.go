@@ -57,7 +57,8 @@ const (
 
 // NewRope returns a rotation. Configurations outside their domain are [attn.ErrOption], a Dim that
 // is not even and positive [attn.ErrShape].
-func NewRope(c RopeConfig) (*Rope, error) {
+func NewRope(c RopeConfig) (_ *Rope, err error) {
+	defer views.NameFunction("nn.NewRope", &err)
 	if err := c.checkDim(); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,6 @@ func NewRope(c RopeConfig) (*Rope, error) {
 	}
 	r := &Rope{config: c, limit: maxPosition + 1}
 	r.config.Scaling.Factors, r.config.Scaling.Sections = nil, nil // the caller's
-	var err error
 	if r.frequency, r.attention, err = c.frequencies(); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,8 @@ func NewRope(c RopeConfig) (*Rope, error) {
 // NewRopeTables returns a rotation by the caller's cosines and sines, [positions, Dim/2], which are
 // kept by reference. Base has to be 0, and Scaling only has Sections, else [attn.ErrOption]; tables
 // of different lengths, or not of whole positions, are [attn.ErrLength].
-func NewRopeTables(c RopeConfig, cos, sin []float32) (*Rope, error) {
+func NewRopeTables(c RopeConfig, cos, sin []float32) (_ *Rope, err error) {
+	defer views.NameFunction("nn.NewRopeTables", &err)
 	if err := c.checkDim(); err != nil {
 		return nil, err
 	}
@@ -143,13 +144,15 @@ func (c *RopeConfig) kinds() ([]int, error) {
 // [kinds][B·L]. nil stands for 0, 1, … in each batch entry. D below Dim is [attn.ErrShape], another
 // number of positions [attn.ErrLength], a position below 0 or above 2²⁸, or beyond a table,
 // [attn.ErrOption], dst that shares memory with a table [attn.ErrOverlap].
-func (r *Rope) Rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32) error {
+func (r *Rope) Rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32) (err error) {
+	defer views.NameFunction("nn.Rope.Rotate", &err)
 	return r.rotate(p, dst, x, positions, false)
 }
 
 // Inverse turns by the opposite angles, so that it takes a rotation back. An attention factor
 // multiplies once more: it is for turning, and not taken back.
-func (r *Rope) Inverse(p *attn.Pool, dst, x attn.Tensor, positions []int32) error {
+func (r *Rope) Inverse(p *attn.Pool, dst, x attn.Tensor, positions []int32) (err error) {
+	defer views.NameFunction("nn.Rope.Inverse", &err)
 	return r.rotate(p, dst, x, positions, true)
 }
 

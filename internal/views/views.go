@@ -4,7 +4,6 @@ package views
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -22,11 +21,6 @@ var (
 	ErrClosed  = errors.New("attn: already closed")
 	ErrFormat  = errors.New("attn: invalid format")
 )
-
-// Fail returns an error of a kind: "attn: shape mismatch: k.H is 3, want …".
-func Fail(kind error, format string, args ...any) error {
-	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
-}
 
 const (
 	// Broadcast is the stride of a dimension that repeats the same elements.

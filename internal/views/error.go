@@ -1,0 +1,54 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error is an error of a kind, which it unwraps to. Its text is "attn: shape mismatch: k.H is 3,
+// want …", with the function before the argument where NameFunction has added it.
+type Error struct {
+	kind           error
+	function, text string
+}
+
+func (e *Error) Error() string {
+	if e.function == "" {
+		return fmt.Sprintf("%v: %s", e.kind, e.text)
+	}
+	return fmt.Sprintf("%v: %s: %s", e.kind, e.function, e.text)
+}
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.kind }
+
+// Fail returns an error of a kind.
+func Fail(kind error, format string, args ...any) error {
+	return &Error{kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+// NameFunction adds the name of a public function to the error that the function returns, so that
+// a caller of several in a row learns which has failed:
+//
+//	defer views.NameFunction("nn.Add", &err)
+//
+// An error that names a function already keeps its text.
+func NameFunction(function string, err *error) {
+	if *err != nil {
+		*err = named(function, *err)
+	}
+}
+
+func named(function string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", function, err)
+	}
+	switch {
+	case e.function != "":
+		return err
+	case err == error(e):
+		return &Error{e.kind, function, e.text}
+	}
+	return fmt.Errorf("%s: %w", function, err)
+}
