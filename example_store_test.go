@@ -74,7 +74,7 @@ func ExampleStore_continuousBatching() {
 			}
 			x := projected(r.text, storeHeads, r.s.Len(), n)
 			if err := extend(r.s, r.text, n); err != nil {
-				// with ErrCapacity, a server would let some request wait, and release its pages
+				// a server compares PagesFor with FreePages before the step, and lets requests wait
 				fmt.Println(err)
 				return
 			}

@@ -29,18 +29,16 @@ func ExampleDecay() {
 	aLog, dtBias, weight := []float32{0.5}, []float32{-1}, []float32{1, 0.5}
 	dst := attn.BHLD(make([]float32, n*values), 1, heads, n, values)
 	var p *attn.Pool // nil: on this goroutine
-	for _, err := range []error{
-		nn.L2Norm(p, q, q, 1e-6),
-		nn.L2Norm(p, k, k, 1e-6),
-		linattn.Decay(p, decay, decay, aLog, dtBias),
-		nn.Activate(p, beta, beta, nn.Sigmoid),
-		layer.Append(p, dst, q, k, v, decay, beta),
-		nn.RMSNorm(p, dst, dst, weight, 1e-6),
-		nn.Gate(p, dst, gate, dst, nn.SiLU), // silu(gate)·norm; Mamba-2: Gate, and then RMSNorm
-	} {
-		if err != nil {
-			log.Fatal(err)
-		}
+	done := func(result error) bool { err = result; return err == nil }
+	_ = done(nn.L2Norm(p, q, q, 1e-6)) && // && stops at the first error
+		done(nn.L2Norm(p, k, k, 1e-6)) &&
+		done(linattn.Decay(p, decay, decay, aLog, dtBias)) &&
+		done(nn.Activate(p, beta, beta, nn.Sigmoid)) &&
+		done(layer.Append(p, dst, q, k, v, decay, beta)) &&
+		done(nn.RMSNorm(p, dst, dst, weight, 1e-6)) &&
+		done(nn.Gate(p, dst, gate, dst, nn.SiLU)) // silu(gate)·norm; Mamba-2: Gate, and then RMSNorm
+	if err != nil {
+		log.Fatal(err)
 	}
 	fmt.Printf("%.4f\n%.4f\n", decay.Data, dst.Data)
 	// Output:
