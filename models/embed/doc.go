@@ -2,7 +2,13 @@
 // sentence-transformers runs: a folder as it is published, or a GGUF file, becomes a [Model].
 //
 //	m, err := embed.Open("all-MiniLM-L6-v2", embed.Options{})
+//	if err != nil {
+//		return err
+//	}
 //	vectors, err := m.Encode([]string{"A text.", "Another one."})
+//	if err != nil {
+//		return err
+//	}
 //	fmt.Println(m.Similarity(vectors[0], vectors[1]))
 //
 // A text has the same bits in its vector alone and in any batch, with any number of workers, and on

@@ -59,8 +59,10 @@ func (c *checker) goCode(p piece) {
 		case token.RBRACE:
 			open = open[:max(0, len(open)-1)]
 		case token.IDENT:
-			if last.kind == token.PERIOD && i > 1 {
+			if last.kind == token.PERIOD && before.kind == token.IDENT {
 				c.selection(line, before.text, t.text)
+			}
+			if last.kind == token.PERIOD {
 				c.word(line, t.text)
 			}
 			key := i+1 < len(list) && list[i+1].kind == token.COLON
