@@ -557,8 +557,10 @@ func sampled(f *tuning.Field, value int) int {
 		return 4
 	case testing.Short():
 		return 32
-	case few() && !bound:
-		return 8
+	case few() && bound:
+		return 2
+	case few():
+		return 16
 	}
 	return 1
 }

@@ -2,14 +2,19 @@ package layers
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A Use is a place where a file refers to a name that another file of its package declares. A
@@ -21,16 +26,44 @@ type Use struct {
 	To   string
 }
 
-// A Reader finds uses in packages. It keeps what they import, which is the same for each build.
+// A Reader finds uses in packages. It keeps what they import, as built for this machine, which is
+// the same for each build.
 type Reader struct {
 	fset    *token.FileSet
 	imports types.Importer
+	exports map[string]string // files with what packages export, by path
 }
 
 // NewReader returns a reader that knows no package yet.
 func NewReader() *Reader {
-	fset := token.NewFileSet()
-	return &Reader{fset, importer.ForCompiler(fset, "source", nil)}
+	r := &Reader{fset: token.NewFileSet(), exports: map[string]string{}}
+	r.imports = importer.ForCompiler(r.fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(r.exports[path])
+	})
+	return r
+}
+
+// know compiles what is imported, and all that it imports, unless the build cache has it.
+func (r *Reader) know(imports []string) error {
+	imports = slices.DeleteFunc(slices.Clone(imports), func(path string) bool {
+		return r.exports[path] != "" || path == "unsafe"
+	})
+	if len(imports) == 0 {
+		return nil
+	}
+	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f",
+		"{{.ImportPath}} {{.Export}}"}, imports...)...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("go list -export: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			r.exports[path] = file
+		}
+	}
+	return nil
 }
 
 // Build returns the Go files of the package in a folder, as built for Linux with a tag, and their
@@ -41,6 +74,9 @@ func (r *Reader) Build(folder, arch, tag string) (files []string, uses []Use, er
 		false
 	pkg, err := context.ImportDir(folder, 0)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.know(pkg.Imports); err != nil {
 		return nil, nil, err
 	}
 	var parsed []*ast.File
