@@ -2,7 +2,9 @@ package attn
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
@@ -71,45 +73,80 @@ func planOf(c inspect.Call) (plan, error) {
 	return p, nil
 }
 
-// describe says what a schedule means, a line for each decision.
+// describe says what a schedule means: a line of at most 100 columns for each decision.
 func describe(t *tuning.Row, p *plan) string {
 	var s strings.Builder
 	line := func(name string, value any, meaning string, args ...any) {
-		fmt.Fprintf(&s, "%-18s %-10v %s\n", name, value, fmt.Sprintf(meaning, args...))
+		fmt.Fprintf(&s, "%-11s  %-9v  %s\n", name, value, fmt.Sprintf(meaning, args...))
 	}
-	line("CPU", t.CPU, "with %v kernels; its row of the tuning table decides what follows", t.ISA)
-	line("cost", fmt.Sprintf("%.3g µs", p.cost(t)/1e3),
-		"estimated on one core; a Pool leaves calls below %.3g µs to the caller, and wakes workers "+
-			"for one of %.3g µs", t.SmallCall/1e3, t.WakingCall/1e3)
-	line("chunks", p.chunks, "pieces of work: %d rows of queries for each of %d key/value heads",
-		p.chunkRows, p.headsPerChunk)
-	line("segments", p.segments, "pieces of keys that each chunk is divided into, for %d workers",
-		p.workers)
-	line("tiles", p.tileRows, "rows at most go through the kernels together")
-	line("keys", p.place(p.keys), "%s", p.prefetching(p.keys))
-	line("values", p.place(p.values), "%s", p.prefetching(p.values))
-	line("spans", p.blocks, "blocks at most are scored before their values are added")
-	line("steps", p.step, "keys at a time where heads of a chunk take turns; %d is a whole block",
+	cost := p.cost(t)
+	line("CPU", t.CPU, "row of the tuning table; kernels: %v", t.ISA)
+	line("time", rounded(cost), "estimate for one core")
+	wakes, meaning := sharing(t, cost)
+	line("sharing", wakes, "%s", meaning)
+	line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads", p.chunkRows,
+		p.headsPerChunk)
+	line("segments", p.segments, "parts of a chunk's keys, which workers share; workers: %d", p.workers)
+	line("tile rows", p.tileRows, "query rows in one call of a kernel, at most")
+	where, meaning := p.place(p.keys)
+	line("keys", where, "%s; %s", meaning, p.prefetching(p.keys))
+	where, meaning = p.place(p.values)
+	line("values", where, "%s; %s", meaning, p.prefetching(p.values))
+	line("span", p.blocks, "blocks of %d keys that are scored before their values are added, at most",
 		Block)
-	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
-	line("reads", t.Reads, "of few rows; in order: %t",
-		p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
-	use := floats.Choose(&tuned, min(p.tileRows, p.chunkRows), p.d,
+	line("step", p.step, "keys of a head before the next head of the chunk has its turn")
+	line("full blocks", yes(p.full), "operands of a whole block are checked once, not for each tile")
+	line("prefetch", p.prefetchOrder(t), "for few rows: by the hardware, or by kernels, paged or in order")
+	use := floats.Choose(t, min(p.tileRows, p.chunkRows), p.d,
 		p.packed == nil && p.chunkRows >= kernel.PackedRows || p.panelRows > 0)
-	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in "+
-		"score %t", use.Lanes16, use.Softmax16, use.Maxima && !use.Lanes16)
+	line("lanes", lanes(use.Lanes16), "floats that score and value kernels compute at once; softmax: %d",
+		lanes(use.Softmax16))
+	line("maxima", yes(use.Maxima && !use.Lanes16), "score kernels find the maxima of rows")
 	return s.String()
 }
 
+// rounded is a time of three digits.
+func rounded(ns float64) time.Duration {
+	unit := math.Pow(10, max(0, math.Floor(math.Log10(max(ns, 1)))-2))
+	return time.Duration(math.Round(ns/unit) * unit)
+}
+
+// sharing says which workers of a Pool a call of some nanoseconds is for.
+func sharing(t *tuning.Row, cost float64) (wakes, meaning string) {
+	switch {
+	case cost < t.SmallCall:
+		return "none", fmt.Sprintf("a Pool leaves it to the caller, as all calls below %v",
+			rounded(t.SmallCall))
+	case cost < t.WakingCall:
+		return "awake", fmt.Sprintf("a Pool shares it with workers that are awake; it wakes others from %v on",
+			rounded(t.WakingCall))
+	}
+	return "all", "a Pool wakes its workers for it"
+}
+
+func yes(x bool) string {
+	if x {
+		return "yes"
+	}
+	return "no"
+}
+
+func lanes(sixteen bool) int {
+	if sixteen {
+		return 16
+	}
+	return 8
+}
+
 // place says where the kernels of whole chunks read keys, or values.
-func (p *plan) place(at placement) string {
+func (p *plan) place(at placement) (where, meaning string) {
 	switch {
 	case p.packed != nil:
-		return "cache"
+		return "cache", "read from the cache"
 	case p.chunkRows <= at.inPlaceRows:
-		return "in place"
+		return "in place", "read where they lie"
 	}
-	return "packed"
+	return "packed", "copied once for all rows of a chunk"
 }
 
 // prefetching says how they are prefetched.
@@ -123,9 +160,20 @@ func (p *plan) prefetching(at placement) string {
 	}
 	switch {
 	case p.chunkRows > at.pagedRows:
-		return "not prefetched page by page"
+		return "kernels prefetch no pages"
 	case at.shared:
-		return "prefetched " + order + ", each head its share of all heads' tokens"
+		return "prefetched " + order + " over all heads' tokens"
 	}
 	return "prefetched " + order
+}
+
+// prefetchOrder says what prefetches memory for kernels of few rows.
+func (p *plan) prefetchOrder(t *tuning.Row) string {
+	switch {
+	case p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0:
+		return "in order"
+	case t.Reads == tuning.PagedReads:
+		return "paged"
+	}
+	return "hardware"
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
@@ -628,14 +629,29 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 				t.Errorf("%s: shown %v, the call has %v", layout, &shown.schedule, &p.schedule)
 			}
 			text := describe(&tuned, &shown)
-			for _, line := range []string{"CPU ", "chunks ", "segments ", "tiles ", "keys ", "values ",
-				"spans ", "steps ", "full blocks ", "reads ", "kernels "} {
+			for _, line := range []string{"CPU ", "time ", "sharing ", "chunks ", "segments ", "tile rows ",
+				"keys ", "values ", "span ", "step ", "full blocks ", "prefetch ", "lanes ", "maxima "} {
 				if !strings.Contains("\n"+text, "\n"+line) {
 					t.Errorf("%s: %q lacks a line %q", layout, text, line)
 				}
 			}
+			for line := range strings.Lines(text) {
+				if utf8.RuneCountInString(line) > 101 {
+					t.Errorf("%s: want at most 100 columns: %s", layout, line)
+				}
+			}
 		}
 	})
+}
+
+// Times have three digits in a unit that people read.
+func TestRounded(t *testing.T) {
+	for ns, want := range map[float64]string{0: "0s", 181.6: "182ns", 839_433: "839µs",
+		2.1049e6: "2.1ms", 23_914_000: "23.9ms", 382e6: "382ms", 12.345e9: "12.3s"} {
+		if got := rounded(ns).String(); got != want {
+			t.Errorf("%v ns are %s, want %s", ns, got, want)
+		}
+	}
 }
 
 func TestInspectRefusesWrongCalls(t *testing.T) {

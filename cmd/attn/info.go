@@ -41,20 +41,35 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 		return call.print(stdout)
 	}
 	c := &cpuid.CPU
-	fmt.Fprintf(stdout, "CPU             %s\n", measure.CPUName())
-	fmt.Fprintf(stdout, "platform        %s/%s, %s\n", runtime.GOOS, runtime.GOARCH, runtime.Version())
-	fmt.Fprintf(stdout, "cores           %s, GOMAXPROCS %d\n", cores(c), runtime.GOMAXPROCS(0))
-	fmt.Fprintf(stdout, "caches          %s\n", caches(c))
+	line := func(name, value string) { printFact(stdout, name, value) }
+	line("CPU", measure.CPUName())
+	line("platform", fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()))
+	line("cores", fmt.Sprintf("%s, GOMAXPROCS %d", cores(c), runtime.GOMAXPROCS(0)))
+	line("caches", caches(c))
 	for _, f := range features(runtime.GOARCH) {
-		fmt.Fprintf(stdout, "%-15s %s\n", f.name, f.state())
+		line(f.name, f.state())
 	}
-	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
-	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation(), runtime.GOARCH))
+	line("implementation", attn.Implementation())
+	line("why", why(attn.Implementation(), runtime.GOARCH))
 	used, reason := inspect.DotProduct()
-	fmt.Fprintf(stdout, "integers        %s\n", integers(attn.Implementation(), used, reason))
-	fmt.Fprintf(stdout, "tiles           %s\n", tiles(inspect.Tiles()))
-	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
+	line("integers", integers(attn.Implementation(), used, reason))
+	line("tiles", tiles(inspect.Tiles()))
+	line("all features", strings.Join(c.FeatureSet(), " "))
 	return nil
+}
+
+// printFact prints a name and its value, in lines of at most 100 columns that begin below the value.
+func printFact(w io.Writer, name, value string) {
+	const columns, indent = 100, 16
+	line := fmt.Sprintf("%-*s", indent-1, name)
+	for _, word := range strings.Fields(value) {
+		if len(line) >= indent && len(line)+1+len(word) > columns {
+			fmt.Fprintln(w, line)
+			line = strings.Repeat(" ", indent-1)
+		}
+		line += " " + word
+	}
+	fmt.Fprintln(w, line)
 }
 
 func cores(c *cpuid.CPUInfo) string {

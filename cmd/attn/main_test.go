@@ -74,6 +74,22 @@ func TestInfo(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
+	for line := range strings.Lines(stdout) {
+		if utf8.RuneCountInString(line) > 101 {
+			t.Errorf("want at most 100 columns: %s", line)
+		}
+	}
+}
+
+// A value of many words goes on below where it begins.
+func TestPrintFact(t *testing.T) {
+	var out strings.Builder
+	printFact(&out, "tiles", tiles(true, "AMX-INT8"))
+	const want = "tiles           TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values," +
+		" TDPBSUD\n                for matrices of blocks: AMX-INT8\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
 }
 
 func TestWhy(t *testing.T) {
