@@ -86,7 +86,7 @@ func TestPrintFact(t *testing.T) {
 	var out strings.Builder
 	printFact(&out, "tiles", tiles(true, "AMX-INT8"))
 	const want = "tiles           TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values," +
-		" TDPBSUD\n                for matrices of blocks: AMX-INT8\n"
+		" TDPBSUD for\n                matrices of blocks: AMX-INT8\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
