@@ -84,6 +84,9 @@ func NewFile(r io.ReaderAt, size int64) (*File, error) {
 // add reads a header and adds its tensors.
 func (f *File) add(part *modelfile.File) (*header, error) {
 	f.parts = append(f.parts, part)
+	if err := part.CheckContent(); err != nil {
+		return nil, fmt.Errorf("want a GGUF file: %w", err)
+	}
 	h, err := readHeader(part.Header(), part.Size)
 	if err != nil {
 		return nil, fmt.Errorf("want a GGUF file: %w", err)

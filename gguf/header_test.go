@@ -133,7 +133,10 @@ func TestDamage(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"empty", nil, "needs 4 bytes at byte 0"},
+		{"empty", nil, "gguf: want a GGUF file: it is empty"},
+		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"),
+			"want a GGUF file: it is a Git LFS pointer, want the file that it stands for"},
+		{"a byte", []byte("G"), "needs 4 bytes at byte 0"},
 		{"another file", []byte("PK\x03\x04 and more"), `begins with "PK\x03\x04", want GGUF`},
 		{"older", put(good, "GGUF", 0, uint32(1)), "of version 1, want 2 or 3"},
 		{"big-endian", put(good, "GGUF", 0, uint32(3<<24)), "want 2 or 3, little-endian"},

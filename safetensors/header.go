@@ -138,7 +138,13 @@ func (d *described) checkSize() error {
 		overflow |= high
 	}
 	got := d.to() - d.from()
-	if overflow != 0 || product%8 != 0 || product/8 != got {
+	switch {
+	case overflow != 0:
+		return fmt.Errorf("has shape %v of %s, want no more than its %d bytes", d.Shape, d.DType, got)
+	case product%8 != 0:
+		return fmt.Errorf("has shape %v of %s, which is %d bits, want whole bytes", d.Shape, d.DType,
+			product)
+	case product/8 != got:
 		return fmt.Errorf("has %d bytes, want %d for shape %v of %s", got, product/8, d.Shape, d.DType)
 	}
 	return nil

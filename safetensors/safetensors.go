@@ -83,6 +83,9 @@ func (f *File) openFolder(path string) error {
 	if err := strictjson.ReadFile(list, &shards, strictjson.Idle{"metadata": nil}); err != nil {
 		return err
 	}
+	if len(shards.Files) == 0 {
+		return fmt.Errorf("%s: weight_map is empty, want tensors and the files that they are in", list)
+	}
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
 		if name != filepath.Base(name) {
 			return fmt.Errorf("%s: weight_map names %q, want files in the same folder", list, name)
@@ -131,6 +134,9 @@ func NewFile(r io.ReaderAt, size int64) (*File, error) {
 // add reads a header and adds its tensors.
 func (f *File) add(part *modelfile.File) error {
 	f.parts = append(f.parts, part)
+	if err := part.CheckContent(); err != nil {
+		return fmt.Errorf("want a safetensors file: %w", err)
+	}
 	h, err := readHeader(part.Header(), part.Size)
 	if err != nil {
 		return err

@@ -104,13 +104,16 @@ func TestFolder(t *testing.T) {
 		t.Errorf("x is %v (%v) of %+v", got, err, f)
 	}
 	for text, want := range map[string]string{
-		`{"b": "../b.safetensors"}`:                    index + `: weight_map names "../b.safetensors", want files in`,
-		`{"b": "c.safetensors"}`:                       "c.safetensors: no such file",
-		`{"y": "a.safetensors"}`:                       index + `: weight_map has tensor "y" in a.safetensors, which has no`,
-		`{"b": "a.safetensors"}`:                       `tensor "b" in a.safetensors, which has no such tensor`,
-		`{}, "more": 1`:                                index + `: key "more" is 1, want only keys`,
-		`{"x": "a.safetensors"}}`:                      index + ": want JSON",
-		`{"b": "d.safetensors"}`:                       `d.safetensors: its header is to have 100 bytes`,
+		`{"b": "../b.safetensors"}`:     index + `: weight_map names "../b.safetensors", want files in`,
+		`{"b": "c.safetensors"}`:        "c.safetensors: no such file",
+		`{"y": "a.safetensors"}`:        index + `: weight_map has tensor "y" in a.safetensors, which`,
+		`{"b": "a.safetensors"}`:        `tensor "b" in a.safetensors, which has no such tensor`,
+		`{}, "more": 1`:                 index + `: key "more" is 1, want only keys`,
+		`{}`:                            index + `: weight_map is empty, want tensors and the files`,
+		`null`:                          index + `: weight_map is empty`,
+		"{\"\xff\": \"b.safetensors\"}": `published models have it: it is not UTF-8`,
+		`{"x": "a.safetensors"}}`:       index + ": want JSON",
+		`{"b": "d.safetensors"}`:        `d.safetensors: its header is to have 100 bytes`,
 		`{"b": "b.safetensors", "x": "e.safetensors"}`: `e.safetensors: tensor "b" is in`,
 	} {
 		list(text)
@@ -138,7 +141,12 @@ func TestDamage(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{nil, "safetensors: 0 bytes, want a safetensors file, which begins with the length of its"},
+		{nil, "safetensors: want a safetensors file: it is empty"},
+		{[]byte("{}"), "safetensors: 2 bytes, want a safetensors file, which begins with the length of"},
+		{[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+			"want a safetensors file: it is a Git LFS pointer, want the file that it stands for"},
+		{file("{\"\xff\": 1}"), "want a header of safetensors: want an object in JSON: it is not UTF-8"},
+		{file(`{"a\udc00": 1}`), `\udc00 is half of a surrogate pair`},
 		{[]byte("\xff\xff\xff\xff\xff\xff\xff\xff{}"), "header is to have 18446744073709551615 bytes"},
 		{file("[]"), "want a header of safetensors: want an object in JSON, not []"},
 		{file(`{"a": 1}`), `want a header of safetensors: tensor "a": want JSON`},
@@ -159,9 +167,13 @@ func TestDamage(t *testing.T) {
 		{tensor(`{"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}`), "have 12 bytes, want 16"},
 		{tensor(`{"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}`),
 			`tensor "a" has 16 bytes, want 12 for shape [3] of F32`},
-		{tensor(`{"dtype": "F4", "shape": [31], "data_offsets": [0, 16]}`), "has 16 bytes, want 15"},
-		{tensor(`{"dtype": "F64", "shape": [1073741824, 1073741824, 1073741824], "data_offsets": [0, 16]}`),
-			`tensor "a" has 16 bytes, want`},
+		{tensor(`{"dtype": "F4", "shape": [31], "data_offsets": [0, 16]}`),
+			`tensor "a" has shape [31] of F4, which is 124 bits, want whole bytes`},
+		{tensor(`{"dtype": "F64", "shape": [1073741824, 1073741824, 1073741824],
+			"data_offsets": [0, 16]}`), `tensor "a" has shape [1073741824 1073741824 1073741824] of ` +
+			"F64, want no more than its 16 bytes"},
+		{tensor(`{"dtype": "U8", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}`),
+			"[4294967296 4294967296] of U8, want no more than its 0 bytes"},
 		{file(`{"a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}, "b": {"dtype": "U8", "shape":
 			[12], "data_offsets": [4, 16]}}`, twoData...),
 			`tensor "b" begins at byte 4, want 8, where "a" ends: tensors neither overlap nor leave room`},

@@ -4,6 +4,7 @@ package modelfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -50,6 +51,31 @@ func Open(path string) (*File, error) {
 
 // Of is a file of some bytes that a reader has.
 func Of(at io.ReaderAt, size int64) *File { return &File{at: at, Size: size} }
+
+// CheckContent refuses files that are no model's: empty ones, and pointers of Git LFS, which have
+// the size and the hash of a file that was not downloaded.
+func (f *File) CheckContent() error {
+	if f.Size == 0 {
+		return errors.New("it is empty")
+	}
+	begin, err := io.ReadAll(io.LimitReader(f.Header(), int64(len(pointer))))
+	if err != nil {
+		return err
+	}
+	return CheckPointer(begin)
+}
+
+// pointer is what pointers of Git LFS begin with.
+const pointer = "version https://git-lfs.github.com/spec/"
+
+// CheckPointer refuses the content of a pointer of Git LFS.
+func CheckPointer(data []byte) error {
+	if bytes.HasPrefix(data, []byte(pointer)) {
+		return errors.New("it is a Git LFS pointer, want the file that it stands for, which git lfs " +
+			"pull downloads")
+	}
+	return nil
+}
 
 // Header reads from the beginning.
 func (f *File) Header() io.Reader { return io.NewSectionReader(f.at, 0, f.Size) }

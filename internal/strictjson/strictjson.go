@@ -15,7 +15,12 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
 // Idle are keys without effect on what a program computes, with all that is below them. A key of an
@@ -35,10 +40,53 @@ var AnyKey = Idle{"*": nil}
 //
 // Where the error is one of keys, what is decoded into has been written to.
 func Unmarshal(data []byte, into any, idle Idle) error {
-	if err := json.Unmarshal(data, into); err != nil {
+	err := checkTexts(data)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
 		return fmt.Errorf("want JSON as published models have it: %w", err)
 	}
 	return CheckKeys("", data, into, idle)
+}
+
+// checkTexts refuses texts that encoding/json would change: bytes that are not UTF-8, and halves of
+// surrogate pairs. Different names would become one.
+func checkTexts(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8")
+	}
+	for at := 0; ; {
+		i := bytes.Index(data[at:], []byte(`\u`))
+		if i < 0 {
+			return nil
+		}
+		backslash := at + i
+		at = backslash + 2
+		if before := bytes.TrimRight(data[:backslash], `\`); (backslash-len(before))%2 != 0 {
+			continue // another backslash escapes this one
+		}
+		r, ok := escaped(data[at:])
+		if !ok || !utf16.IsSurrogate(r) {
+			continue
+		}
+		if rest, pair := bytes.CutPrefix(data[at+4:], []byte(`\u`)); pair {
+			second, _ := escaped(rest)
+			ok = utf16.DecodeRune(r, second) != utf8.RuneError
+			at += 10
+		} else {
+			ok = false
+		}
+		if !ok {
+			return fmt.Errorf(`\u%04x is half of a surrogate pair`, r)
+		}
+	}
+}
+
+// escaped is the number of four hexadecimal digits.
+func escaped(data []byte) (rune, bool) {
+	n, err := strconv.ParseUint(string(data[:min(4, len(data))]), 16, 16)
+	return rune(n), err == nil && len(data) >= 4
 }
 
 // CheckKeys is the second half of [Unmarshal], for what was decoded already: it refuses keys. The
@@ -54,7 +102,11 @@ func ReadFile(path string, into any, idle Idle) error {
 	if err != nil {
 		return err
 	}
-	if err := Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), into, idle); err != nil {
+	err = modelfile.CheckPointer(data)
+	if err == nil {
+		err = Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), into, idle)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -157,6 +209,9 @@ func join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
 // Members visits the keys of an object, which must be different: who reads one of two values
 // overlooks the other. The first error ends it. What is no object is an error.
 func Members(data []byte, visit func(key string, value json.RawMessage) error) error {
+	if err := checkTexts(data); err != nil {
+		return fmt.Errorf("want an object in JSON: %w", err)
+	}
 	if trimmed := bytes.TrimSpace(data); !json.Valid(data) || trimmed[0] != '{' {
 		return fmt.Errorf("want an object in JSON, not %s", Short(data))
 	}

@@ -41,21 +41,29 @@ func TestUnmarshal(t *testing.T) {
 		`{"inner": null, "list": null, "off": null, "note": null}`:          "",
 		`{"off": 0, "list": [{"special": true}]}`:                           "",
 
-		`{"size": 1, "nam": "x"}`:                   `key "nam" is "x", want only keys that are known here`,
-		`{"Size": 1}`:                               `key "Size" is 1, want only`,
-		`{"hidden": 1}`:                             `key "hidden" is 1, want only`,
-		`{"extra": null}`:                           `key "extra" is null, want only`,
-		`{"off": true}`:                             `off is true, want false or 0 or null`,
-		`{"inner": {"deep": {"a": [1,  2]}}}`:       `key "inner.deep" is {"a":[1,2]}, want only`,
-		`{"list": [{"id": 1}, {"new": "y"}]}`:       `key "list[1].new" is "y", want only`,
-		`{"list": [{}, {"special": false}]}`:        `list[1].special is false, want true or null`,
-		`{"by_name": {"some": {"x": 1}}}`:           `key "by_name.some.x" is 1, want only`,
-		`{"size": 1, "note": 2, "size": 3}`:         `key "size" is there twice, want it once`,
-		`{"a\u001b[2J": 1}`:                         `key "a\x1b[2J" is 1`,
-		`{"x": "` + strings.Repeat("y", 200):        `want JSON as published models have it`,
-		`{"x": "` + strings.Repeat("y", 200) + `"}`: strings.Repeat("y", 99) + "…, want only",
-		`{"size": "1"}`:                             `want JSON as published models have it`,
-		`[]`:                                        `want JSON as published models have it`,
+		`{"size": 1, "nam": "x"}`:                      `key "nam" is "x", want only keys that are known`,
+		`{"Size": 1}`:                                  `key "Size" is 1, want only`,
+		`{"hidden": 1}`:                                `key "hidden" is 1, want only`,
+		`{"extra": null}`:                              `key "extra" is null, want only`,
+		`{"off": true}`:                                `off is true, want false or 0 or null`,
+		`{"inner": {"deep": {"a": [1,  2]}}}`:          `key "inner.deep" is {"a":[1,2]}, want only`,
+		`{"list": [{"id": 1}, {"new": "y"}]}`:          `key "list[1].new" is "y", want only`,
+		`{"list": [{}, {"special": false}]}`:           `list[1].special is false, want true or null`,
+		`{"by_name": {"some": {"x": 1}}}`:              `key "by_name.some.x" is 1, want only`,
+		`{"size": 1, "note": 2, "size": 3}`:            `key "size" is there twice, want it once`,
+		`{"a\u001b[2J": 1}`:                            `key "a\x1b[2J" is 1`,
+		`{"x": "` + strings.Repeat("y", 200):           `want JSON as published models have it`,
+		`{"x": "` + strings.Repeat("y", 200) + `"}`:    strings.Repeat("y", 99) + "…, want only",
+		`{"size": "1"}`:                                `want JSON as published models have it`,
+		`[]`:                                           `want JSON as published models have it`,
+		`{"name": "x\ud83d\ude00\\ud800"}`:             "",
+		`{"name": "\\\ud83d\uDE00", "note": "\uffff"}`: "",
+		"{\"name\": \"\xff\"}":                         "it is not UTF-8",
+		`{"name": "\uD800"}`:                           `\ud800 is half of a surrogate pair`,
+		`{"name": "\\\ud83ddc00"}`:                     `\ud83d is half of a surrogate pair`,
+		`{"name": "\ud83d\u0020"}`:                     `\ud83d is half of a surrogate pair`,
+		`{"name": "\ude00\ud83d"}`:                     `\ude00 is half of a surrogate pair`,
+		`{"a\ud800": 1, "a\ud801": 2}`:                 `\ud800 is half of a surrogate pair`,
 	} {
 		err := Unmarshal([]byte(text), &sheet{}, sheetIdle)
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
@@ -162,7 +170,8 @@ func TestMembers(t *testing.T) {
 	}
 	for text, want := range map[string]string{"": "want an object in JSON, not ", "[]": "not []",
 		"{": "not {", `{"a": 1, "a": 2}`: `key "a" is there twice, want it once`, "null": "not null",
-		`{"a": 1} {}`: "want an object", `{"stop": 1}`: "that is all"} {
+		`{"a": 1} {}`: "want an object", `{"stop": 1}`: "that is all",
+		"{\"\xfe\": 1}": "want an object in JSON: it is not UTF-8"} {
 		err := Members([]byte(text), func(key string, _ json.RawMessage) error {
 			if key == "stop" {
 				return errors.New("that is all")
@@ -184,7 +193,8 @@ func TestReadFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{"\ufeff{\"size\": 3}": "",
 		`{"nam": 1}`: path + `: key "nam" is 1, want only keys that are known here`,
-		"{":          path + ": want JSON"} {
+		"{":          path + ": want JSON",
+		"version https://git-lfs.github.com/spec/v1\noid sha256:0": path + ": it is a Git LFS pointer"} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func TestDamagedFolders(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(filepath.Join(folder, "model-2.safetensors"), data, 0o666))
 		}, []string{"model-2.safetensors", "is in", "model-1.safetensors"}},
-		{"empty", nil, write(single, ""), []string{single, "0 bytes, want a safetensors file"}},
+		{"empty", nil, write(single, ""), []string{single, "want a safetensors file: it is empty"}},
 		{"header beyond the end", nil, write(single, "\xff\xff\xff\xff\xff\xff\xff\xffx"),
 			[]string{single, "header", "no more than the file, which has 9"}},
 		{"header cut off", nil, truncate(single, 100),

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/internal/modelfile"
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
@@ -143,6 +144,7 @@ func (l *Loader) Read(name string) []byte {
 	if err != nil {
 		l.Fail("%w", err)
 	}
+	l.Check(name, modelfile.CheckPointer(data))
 	return data
 }
 
