@@ -45,6 +45,7 @@ type architecture struct {
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
+	allExperts   bool    // folders cannot say that layers have none, or how shares are made
 	states       bool    // of some layers; attention of the others is gated
 	sinks        bool    // of each head
 	limit, alpha float64 // of the clamped gate; 0 for activation
@@ -160,6 +161,18 @@ var architectures = []architecture{
 		usual: func() configFile {
 			f := usualStates()
 			f.KVHeads = new(4)
+			return f
+		}},
+	{kind: "qwen3_5_moe_text", class: "Qwen3_5MoeForCausalLM", gguf: "qwen35moe",
+		wrapper: "qwen3_5_moe", wrapperClass: "Qwen3_5MoeForConditionalGeneration",
+		folder: &qwen35MoENames, file: &ggufQwen35MoENames, activation: nn.SiLU, biasKey: true,
+		qkNorm: true, lessOne: true, scoreCap: -1, logitCap: -1, mixture: sharedExperts,
+		allExperts: true, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(2), new(256), new(8), new(512)
+			f.SharedFFN, f.Normalized = new(512), new(true)
+			f.FFN = 512 // of layers without experts, which there are not
 			return f
 		}},
 }

@@ -228,18 +228,8 @@ var archCases = []archCase{
 		return f
 	}},
 	{name: "qwen3next of GGUF", gguf: func(r *reference) *fakeGGUF {
-		f := moeGGUF(r, "qwen3next", "Q8_0", func(f *fakeGGUF) {
-			statesGGUF(f, r, "qwen3next")
-			f.Set("qwen3next.attention.recurrent_layers", []bool{true, false})
-		})
-		beta, alpha := f.tensorNamed("blk.0.ssm_beta.weight"), f.tensorNamed("blk.0.ssm_alpha.weight")
-		both, row := *beta, len(beta.Data)/4
-		both.Name, both.Shape = "blk.0.ssm_ba.weight", []int{8, 64}
-		both.Data = slices.Concat(beta.Data[:2*row], alpha.Data[:2*row], beta.Data[2*row:],
-			alpha.Data[2*row:])
-		f.without("blk.0.ssm_beta.weight", "blk.0.ssm_alpha.weight")
-		f.Tensors = append(f.Tensors, both)
-		r.normalized = true
+		f := qwenNextGGUF(r)
+		f.Set("qwen3next.attention.recurrent_layers", []bool{true, false})
 		return f
 	}},
 	{name: "gpt-oss", folder: gptFolder},
@@ -289,6 +279,19 @@ func moeFolder(f *fake, r *reference, kind string, layers ...int) {
 	}
 }
 
+func qwenNextGGUF(r *reference) *fakeGGUF {
+	f := moeGGUF(r, "qwen3next", "Q8_0", func(f *fakeGGUF) { statesGGUF(f, r, "qwen3next") })
+	beta, alpha := f.tensorNamed("blk.0.ssm_beta.weight"), f.tensorNamed("blk.0.ssm_alpha.weight")
+	both, row := *beta, len(beta.Data)/4
+	both.Name, both.Shape = "blk.0.ssm_ba.weight", []int{8, 64}
+	both.Data = slices.Concat(beta.Data[:2*row], alpha.Data[:2*row], beta.Data[2*row:],
+		alpha.Data[2*row:])
+	f.without("blk.0.ssm_beta.weight", "blk.0.ssm_alpha.weight")
+	f.Tensors = append(f.Tensors, both)
+	r.normalized = true
+	return f
+}
+
 // moeGGUF has experts in all layers.
 func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
@@ -307,7 +310,7 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 				}
 			}
 		}
-		if kind == "qwen2moe" || kind == "qwen3next" {
+		if kind != "qwen3moe" && kind != "gpt-oss" {
 			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
 			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
@@ -325,8 +328,8 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f.Set(kind+".expert_feed_forward_length", uint32(32))
 	f.Set(kind+".attention.key_length", uint32(16))
 	f.Set(kind+".attention.value_length", uint32(16))
-	if kind == "qwen3next" {
-		f.Set("qwen3next.expert_shared_feed_forward_length", uint32(96))
+	if kind == "qwen3next" || kind == "qwen35moe" {
+		f.Set(kind+".expert_shared_feed_forward_length", uint32(96))
 	}
 	r.head, r.used = 16, 2
 	for i := range f.Tensors {
@@ -572,7 +575,7 @@ func addHeadNorms(f *fake) {
 // TestArchitectures compares logits and greedy tokens with those of float64, for models of each
 // kind, and the bits of logits of all ways to compute them.
 func TestArchitectures(t *testing.T) {
-	for _, c := range archCases {
+	for _, c := range slices.Concat(archCases, fileCases) {
 		t.Run(c.name, func(t *testing.T) {
 			var r reference
 			var path string
@@ -712,6 +715,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
+	qwen35MoE := func(f *fake) { qwen35MoEFolder(f, &reference{}) }
 	wrapped := func(f *fake) {
 		qwen35(f)
 		wrap(f, "qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.")
@@ -775,6 +779,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{wrapped, "text_config", map[string]any{"model_type": "llama"}, `or of model_type "llama"`},
 		{wrapped, "text_config", map[string]any{"unheard": 1}, `key "text_config.unheard" is 1`},
 		{qwen35, "mamba_ssm_dtype", "float16", `is "float16", want "float32"`},
+		{qwen35MoE, "norm_topk_prob", false, "norm_topk_prob is false, decoder_sparse_step 1 and mlp"},
+		{qwen35MoE, "decoder_sparse_step", 2, "decoder_sparse_step 2 and mlp_only_layers [], want"},
+		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
 			"1 numbers in short_factor and 0 in long_factor, want 4"},
@@ -818,7 +825,6 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
-		{"qwen35", "nextn_predict_layers", uint32(1), "nextn_predict_layers is 1, want 0"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},
 		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
 		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},

@@ -10,6 +10,7 @@ import (
 // config is the shape of a model, as its folder gives it or its type implies.
 type config struct {
 	Layers, Dim, Heads, KVHeads, HeadDim, FFN, Vocab int
+	Further                                          int // layers after these, which are not read
 	Epsilon                                          float64
 	Tied                                             bool  // the last matrix is the embedding
 	Stop                                             []int // tokens that end an answer

@@ -338,6 +338,10 @@ func (f *configFile) experts(c *config) error {
 			"and 0 or more", e.Count, e.Shared)
 	}
 	step := *cmp.Or(f.Step, new(1))
+	if f.of.allExperts && (!e.Normalized || step != 1 || len(f.DenseLayers) > 0) {
+		return fmt.Errorf("norm_topk_prob is %v, decoder_sparse_step %d and mlp_only_layers %v, want "+
+			"true, 1 and none for model_type %s", e.Normalized, step, f.DenseLayers, f.of.kind)
+	}
 	if step < 1 {
 		return fmt.Errorf("decoder_sparse_step is %d, want 1 or more", step)
 	}
@@ -356,8 +360,7 @@ func (f *configFile) states(c *config) error {
 	none, s := new(0), &c.States
 	*s = states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.ConvWidth, none),
 		KeyDim: *cmp.Or(f.StateKeyDim, none), ValueDim: *cmp.Or(f.StateValueDim, none),
-		KeyHeads: *cmp.Or(f.StateKeyHeads, none), Heads: *cmp.Or(f.StateHeads, none),
-		Interlace: f.of.folder.qkvz != ""}
+		KeyHeads: *cmp.Or(f.StateKeyHeads, none), Heads: *cmp.Or(f.StateHeads, none)}
 	interval := *cmp.Or(f.Interval, none)
 	if interval < 1 || f.OutputGate != nil && !*f.OutputGate {
 		return fmt.Errorf("full_attention_interval is %d and attn_output_gate %v, want 1 or more, and "+

@@ -13,12 +13,12 @@ import (
 // states is the shape of layers that keep a state for each head in the place of keys and values, by
 // the gated delta rule.
 type states struct {
-	Layers             []bool // that are such; nil for none
-	KeyHeads, Heads    int    // Heads are those of values
-	KeyDim, ValueDim   int
-	Width              int  // of the convolution before
-	Interleaved        bool // state h takes the head h mod KeyHeads of keys, else h/(Heads/KeyHeads)
-	Negated, Interlace bool // how files keep decays, and matrices of a group of heads
+	Layers           []bool // that are such; nil for none
+	KeyHeads, Heads  int    // Heads are those of values
+	KeyDim, ValueDim int
+	Width            int  // of the convolution before
+	Interleaved      bool // state h takes the head h mod KeyHeads of keys, else h/(Heads/KeyHeads)
+	Negated          bool // the file has decays as they are
 }
 
 // of says whether a layer keeps states.
@@ -61,7 +61,8 @@ type delta struct {
 func (b *layerBuilder) delta(n *layerNames) *delta {
 	s, d := &b.States, &delta{}
 	k, v := s.KeyHeads*s.KeyDim, s.Heads*s.ValueDim
-	if s.Interlace && n.qkvz != "" { // each head of keys is followed by its values
+	if n.qkvz != "" && (n.mixed == "" || b.Has(b.at+n.qkvz+".weight")) {
+		// each head of keys is followed by its values
 		group := []int{s.KeyDim, s.KeyDim, v / s.KeyHeads, v / s.KeyHeads}
 		rows := groupRows(s.KeyHeads, group...)
 		d.qkv = b.linear(b.rows(n.qkvz, 2*k+2*v, slices.Concat(rows[:3]...)), b.Dim, false)
@@ -70,7 +71,7 @@ func (b *layerBuilder) delta(n *layerNames) *delta {
 		d.qkv = b.linear(b.part(n.mixed, s.channels()), b.Dim, false)
 		d.z = b.linear(b.part(n.z, v), b.Dim, false)
 	}
-	if s.Interlace {
+	if n.ba != "" {
 		rows := groupRows(s.KeyHeads, s.Heads/s.KeyHeads, s.Heads/s.KeyHeads)
 		d.b = b.linear(b.rows(n.ba, 2*s.Heads, rows[0]), b.Dim, false)
 		d.a = b.linear(b.rows(n.ba, 2*s.Heads, rows[1]), b.Dim, false)

@@ -18,7 +18,8 @@ type generalKeys struct {
 
 // architectureKeys are those under the name of the architecture.
 type architectureKeys struct {
-	Layers      int      `json:"block_count"`
+	Blocks      int      `json:"block_count"`
+	Further     int      `json:"nextn_predict_layers"` // the last ones, which guess further tokens
 	Dim         int      `json:"embedding_length"`
 	Heads       perLayer `json:"attention.head_count"`
 	KVHeads     perLayer `json:"attention.head_count_kv"`
@@ -69,14 +70,17 @@ func (p *perLayer) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*p)[0])
 }
 
-// of all layers is the one number, 0 for none.
-func (p perLayer) of(layers int, key string) (int, error) {
-	if len(p) == 0 {
+// of all layers is the one number, 0 for none. Blocks that are no layers may have others.
+func (p perLayer) of(layers, blocks int, key string) (int, error) {
+	switch n := len(p); {
+	case n == 0:
 		return 0, nil
+	case n > 1 && n != blocks:
+		return 0, fmt.Errorf("%s has %d numbers, want one, or block_count, %d", key, n, blocks)
 	}
-	if len(p) > 1 && len(p) != layers || len(slices.Compact(slices.Clone(p))) > 1 {
+	if of := p[:max(0, min(len(p), layers))]; len(slices.Compact(slices.Clone(of))) > 1 {
 		return 0, fmt.Errorf("%s is %v, want one number, or the same for each of %d layers", key,
-			[]int(p), layers)
+			[]int(of), layers)
 	}
 	return p[0], nil
 }
@@ -124,16 +128,24 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 
 // config is the model that keys mean.
 func (k *architectureKeys) config(vocab int) (config, error) {
-	heads, err := k.Heads.of(k.Layers, "attention.head_count")
-	kvHeads, kvErr := k.KVHeads.of(k.Layers, "attention.head_count_kv")
-	ffn, ffnErr := k.FFN.of(k.Layers, "feed_forward_length")
+	layers := k.Blocks - k.Further
+	if k.Further < 0 || k.Further > 0 && layers < 1 {
+		return config{}, fmt.Errorf("nextn_predict_layers is %d, want 0 or more, and less than "+
+			"block_count, %d", k.Further, k.Blocks)
+	}
+	heads, err := k.Heads.of(layers, k.Blocks, "attention.head_count")
+	kvHeads, kvErr := k.KVHeads.of(layers, k.Blocks, "attention.head_count_kv")
+	ffn, ffnErr := k.FFN.of(layers, k.Blocks, "feed_forward_length")
 	if err = cmp.Or(err, kvErr, ffnErr); err != nil {
 		return config{}, err
 	}
 	if k.KVHeads == nil {
 		kvHeads = heads
 	}
-	c := config{Layers: k.Layers, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
+	if k.FFN == nil && k.of.mixture != noExperts {
+		ffn = k.ExpertFFN // each layer has experts, so that it is the size of nothing
+	}
+	c := config{Layers: layers, Further: k.Further, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, Interleaved: k.of.pairs}
 	c.Theta = *cmp.Or(k.Theta, new(10000.0))
@@ -187,10 +199,10 @@ func (k *architectureKeys) states(c *config) error {
 	s, interval := &c.States, *cmp.Or(k.Interval, new(4))
 	*s = states{Layers: make([]bool, c.Layers), Width: k.ConvWidth, KeyDim: k.StateDim,
 		ValueDim: k.Inner / max(k.StateHeads, 1), KeyHeads: k.KeyHeads, Heads: k.StateHeads,
-		Negated: true, Interlace: k.of.file.ba != "", Interleaved: k.of.file.ba == ""}
-	if n := len(k.Recurrent); interval < 1 || n > 0 && n != c.Layers {
+		Negated: true, Interleaved: k.of.file.ba == ""}
+	if n := len(k.Recurrent); interval < 1 || n > 0 && n != k.Blocks {
 		return fmt.Errorf("full_attention_interval is %d and attention.recurrent_layers has %d, want 1 "+
-			"or more, and block_count, %d", interval, n, c.Layers)
+			"or more, and block_count, %d", interval, n, k.Blocks)
 	}
 	for i := range s.Layers {
 		if s.Layers[i] = (i+1)%interval != 0; k.Recurrent != nil {
@@ -256,9 +268,9 @@ func (k *architectureKeys) windows(c *config) error {
 	if *k.Window < 0 {
 		return fmt.Errorf("attention.sliding_window is %d, want 0 or more", *k.Window)
 	}
-	if n := len(k.Sliding.layers); n > 0 && n != c.Layers {
+	if n := len(k.Sliding.layers); n > 0 && n != k.Blocks {
 		return fmt.Errorf("attention.sliding_window_pattern has %d layers, want block_count, %d", n,
-			c.Layers)
+			k.Blocks)
 	}
 	for i := range c.Windows {
 		period := cmp.Or(k.Sliding.period, k.of.period)

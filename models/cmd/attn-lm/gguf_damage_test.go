@@ -32,7 +32,7 @@ func TestDamagedGGUF(t *testing.T) {
 	}{
 		{"architecture", set("general.architecture", "mamba"),
 			`general.architecture is "mamba", want llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen2moe, ` +
-				"qwen3moe, gpt-oss, qwen3next or qwen35"},
+				"qwen3moe, gpt-oss, qwen3next, qwen35 or qwen35moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},
@@ -56,7 +56,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"heads by layer", set("llama.attention.head_count_kv", []uint32{2, 1}),
 			"llama.attention.head_count_kv is [2 1], want one number, or the same for each of 2 layers"},
 		{"heads of more layers", set("llama.attention.head_count", []uint32{4, 4, 4}),
-			"llama.attention.head_count is [4 4 4], want one number, or the same for each of 2 layers"},
+			"llama.attention.head_count has 3 numbers, want one, or block_count, 2"},
 		{"no UTF-8", set("general.architecture", "\xffllama"),
 			`key "general.architecture" is "\xffllama", want UTF-8`},
 		{"a token that is no UTF-8", func(f *fakeGGUF) { f.rename(3, "\xff") },

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn/internal/strictjson"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
 
 // idleGeneral are keys under "general." without effect: what a file is called, where it is from and
 // who made it, and how tokens are drawn, which the command line says.
@@ -20,7 +24,7 @@ var idleArchitecture = strictjson.Idle{
 	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
 	"pooling_type": {"0"}, "expert_gating_func": {"1"}, "expert_weights_scale": {"0", "1"},
 	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
-	"nextn_predict_layers": {"0"}, "interleave_moe_layer_step": {"0", "1"},
+	"interleave_moe_layer_step":    {"0", "1"},
 	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
 	"rope.scaling.yarn_log_multiplier": {"0"},
 }
@@ -28,5 +32,12 @@ var idleArchitecture = strictjson.Idle{
 // idleElsewhere are the keys of other groups: how somebody's programs made the file.
 var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*": nil}
 
-// idleTensorsGGUF are angles that are computed here.
-var idleTensorsGGUF = []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
+// idleTensorsGGUF are tensors without effect on a model: angles that are computed here, and layers
+// that guess further tokens.
+func idleTensorsGGUF(c *config, names *tensorNames) []string {
+	idle := []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
+	for i := range c.Further {
+		idle = append(idle, fmt.Sprintf(names.layer, c.Layers+i)+"*")
+	}
+	return idle
+}

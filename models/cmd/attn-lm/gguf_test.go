@@ -120,6 +120,12 @@ func TestGGUF(t *testing.T) {
 				}
 			}
 		}},
+		{"queries, keys and values in one tensor", "llama", func(f *fakeGGUF, _ *reference) {
+			f.fuse("attn_qkv", "attn_q", "attn_k", "attn_v")
+		}},
+		{"their biases, too", "qwen2", func(f *fakeGGUF, _ *reference) {
+			f.fuse("attn_qkv", "attn_q", "attn_k", "attn_v")
+		}},
 		{"another alignment", "llama", func(f *fakeGGUF, _ *reference) { f.Align = 128 }},
 		{"what is usual", "llama", func(f *fakeGGUF, r *reference) {
 			for _, key := range []string{"rope.freq_base", "rope.dimension_count", "vocab_size"} {

@@ -51,21 +51,44 @@ var ggufGemmaNamesOf = strings.NewReplacer(slices.Concat([]string{"post_attentio
 	"post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm",
 	"post_ffw_norm"}, ggufNameList)...)
 
-// fuse makes one tensor of each layer of several.
+// fuse makes one tensor of each layer of several, and of their biases. Of experts each has its
+// outputs of the first before those of the next.
 func (f *fakeGGUF) fuse(all string, names ...string) {
 	for i := range f.layers {
-		at := fmt.Sprintf("blk.%d.", i)
-		first := f.tensorNamed(at + names[0] + ".weight")
-		fused := gguftest.Tensor{Name: at + all + ".weight", Type: first.Type,
-			Shape: []int{0, first.Shape[1]}}
-		for _, name := range names {
-			x := f.tensorNamed(at + name + ".weight")
-			fused.Shape[0] += x.Shape[0]
-			fused.Data = append(fused.Data, x.Data...)
-			f.without(x.Name)
+		for _, suffix := range []string{".weight", ".bias"} {
+			f.fuseTensors(fmt.Sprintf("blk.%d.", i), all, suffix, names...)
 		}
-		f.Tensors = append(f.Tensors, fused)
 	}
+}
+
+func (f *fakeGGUF) fuseTensors(at, all, suffix string, names ...string) {
+	if !f.has(at + names[0] + suffix) {
+		return // of a layer with states, or without biases
+	}
+	fused := *f.tensorNamed(at + names[0] + suffix)
+	fused.Name, fused.Shape, fused.Data = at+all+suffix, slices.Clone(fused.Shape), nil
+	experts, outputs := 1, 0 // the dimension of outputs
+	if strings.HasSuffix(all, "_exps") {
+		experts, outputs = fused.Shape[0], 1
+	}
+	fused.Shape[outputs] = 0
+	for e := range experts {
+		for _, name := range names {
+			x := f.tensorNamed(at + name + suffix)
+			size := len(x.Data) / experts
+			fused.Data = append(fused.Data, x.Data[e*size:][:size]...)
+		}
+	}
+	for _, name := range names {
+		x := f.tensorNamed(at + name + suffix)
+		fused.Shape[outputs] += x.Shape[outputs]
+		f.without(x.Name)
+	}
+	f.Tensors = append(f.Tensors, fused)
+}
+
+func (f *fakeGGUF) has(name string) bool {
+	return slices.ContainsFunc(f.Tensors, func(t gguftest.Tensor) bool { return t.Name == name })
 }
 
 // stack makes one tensor of those of several experts, of each layer.

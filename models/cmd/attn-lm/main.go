@@ -264,7 +264,7 @@ func (o *options) openGGUF() (*model, tokenize.Codec, error) {
 	l.UsePack(o.pack, o.matrices())
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
-	l.CheckUsed(idleTensorsGGUF...)
+	l.CheckUsed(idleTensorsGGUF(&c, names)...)
 	text := tokenizer()
 	o.identify(l, m)
 	m.Stop = tokenize.Union(m.Stop, text.Ends())

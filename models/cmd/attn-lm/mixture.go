@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -32,9 +33,9 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 		m.down = b.MicroMatrices(b.kind, b.at+n.microDown, e.FFN, e.Count, b.Dim,
 			weights.Rows{Step: 1, Out: b.Dim})
 	} else {
-		m.gate = b.experts(n.gates, b.Dim, e.FFN)
-		m.up = b.experts(n.ups, b.Dim, e.FFN)
-		m.down = b.experts(n.downs, e.FFN, b.Dim)
+		m.gate = b.experts(n.gates, n.gateUps, b.Dim, e.FFN, 0, 2*e.FFN)
+		m.up = b.experts(n.ups, n.gateUps, b.Dim, e.FFN, e.FFN, 2*e.FFN)
+		m.down = b.experts(n.downs, n.allDowns, e.FFN, b.Dim, 0, b.Dim)
 	}
 	// A step of one token reads only some of them.
 	b.unread += (b.Packed - before) / e.Count * (e.Count - e.Used)
@@ -49,16 +50,22 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	return m
 }
 
-// experts reads matrices that are tensors of their own or one for all.
-func (b *layerBuilder) experts(name string, in, out int) weights.Experts {
+// experts reads matrices, of which each is a tensor or part of a tensor of all experts. If the file
+// has the tensor fused, they are outputs from first on, of all outputs that an expert has there.
+func (b *layerBuilder) experts(name, fused string, in, out, first, all int) weights.Experts {
 	count := b.Experts.Count
 	var parts []weights.Part
 	for i := range count {
 		p := b.part(name, out)
-		if own := fmt.Sprintf(b.at+name, i); b.Has(p.Name + ".weight") {
+		switch {
+		case fused != "" && b.Has(b.at+fused):
+			p = b.part(strings.TrimSuffix(fused, ".weight"), out)
+			p.From, p.Of, p.Experts = i*all+first, count*all, count
+			p.Bare = !strings.HasSuffix(fused, ".weight")
+		case strings.Contains(name, "%d"):
+			p.Name = fmt.Sprintf(p.Name, i)
+		default:
 			p.From, p.Of, p.Experts = i*out, count*out, count
-		} else {
-			p.Name = own
 		}
 		parts = append(parts, p)
 	}

@@ -157,14 +157,20 @@ func (b *layerBuilder) norm(name string, n int) []float32 {
 // one of the output.
 func (b *layerBuilder) attention(l *layer, n *layerNames) {
 	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
-	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, q, kv, kv)
+	rows := q
+	if b.Gated {
+		rows = 2 * q
+	}
+	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, rows, kv, kv)
 	if b.Interleaved {
 		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
 	}
 	if b.Gated { // rows of queries and of gates take turns, a head of each
-		rows := groupRows(b.Heads, b.HeadDim, b.HeadDim)
-		parts[0] = b.rows(n.q, 2*q, rows[0])
-		l.share = b.linear(b.rows(n.q, 2*q, rows[1]), b.Dim, b.QKVBias)
+		turns := groupRows(b.Heads, b.HeadDim, b.HeadDim)
+		parts[0].Out, parts[0].Of = q, max(rows, parts[0].Of)
+		gates := parts[0]
+		parts[0].Order, gates.Order = turns[0], turns[1]
+		l.share = b.linear(gates, b.Dim, b.QKVBias)
 	}
 	for i, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
 		*to = b.linear(parts[i], b.Dim, b.QKVBias)
@@ -186,7 +192,8 @@ func (b *layerBuilder) part(name string, out int) weights.Part {
 
 // parts are tensors of some outputs each, or rows of the one that has all.
 func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
-	fused, total := all != "" && !b.Has(b.at+names[0]+".weight"), 0
+	has := func(name string) bool { return b.Has(b.at + name + ".weight") }
+	fused, total := all != "" && has(all) && !has(names[0]), 0
 	for i, out := range outs {
 		p := b.part(names[i], out)
 		if fused {

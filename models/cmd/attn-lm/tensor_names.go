@@ -25,10 +25,13 @@ type layerNames struct {
 	sinks                                     string // with .weight, if it has that
 	// of a mixture of experts: tensors of all of them, or with a place for the number of one
 	router, gates, ups, downs string
+	// tensors of all of them, the first with the outputs of gate before those of up for each; with
+	// .weight, if they have that
+	gateUps, allDowns string
 	// of an expert that all tokens use, and of how much of it
 	sharedGate, sharedUp, sharedDown, share string
 	// of layers that keep states: queries, keys and values, gates, how much is taken and forgotten;
-	// qkvz and ba are tensors of several of these
+	// qkvz and ba are tensors of several of these, a group of heads after another
 	mixed, z, beta, alpha, qkvz, ba string
 	conv, step, decay               string // with .weight, if they have that
 	stateNorm, stateOut             string
@@ -47,7 +50,7 @@ var folderNames = tensorNames{embedding: "model.embed_tokens", norm: "model.norm
 // ggufNames are those of GGUF files.
 var ggufNames = tensorNames{embedding: "token_embd", norm: "output_norm", head: "output",
 	layer: "blk.%d.", layerNames: layerNames{attentionNorm: "attn_norm", q: "attn_q", k: "attn_k",
-		v: "attn_v", qNorm: "attn_q_norm", kNorm: "attn_k_norm", out: "attn_output",
+		v: "attn_v", qkv: "attn_qkv", qNorm: "attn_q_norm", kNorm: "attn_k_norm", out: "attn_output",
 		ffnNorm: "ffn_norm", gate: "ffn_gate", up: "ffn_up", down: "ffn_down"}, factors: "rope_freqs"}
 
 var (
@@ -62,7 +65,7 @@ var (
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 	})
 	ggufPhiNames = ggufNames.with(func(n *tensorNames) {
-		n.qkv, n.gateUp, n.factors = "attn_qkv", "ffn_up", ""
+		n.gateUp, n.factors = "ffn_up", ""
 		n.short, n.long = "rope_factors_short", "rope_factors_long"
 	})
 )
@@ -71,12 +74,14 @@ var (
 	qwenMoENames = folderNames.with(func(n *tensorNames) {
 		n.router, n.gates = "mlp.gate", "mlp.experts.%d.gate_proj"
 		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		n.gateUps, n.allDowns = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
 		n.sharedGate, n.sharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
 		n.sharedDown, n.share = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
 	})
 	ggufMoENames = ggufNames.with(func(n *tensorNames) {
 		n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
 			"ffn_down_exps"
+		n.gateUps = "ffn_gate_up_exps.weight"
 		n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
 		n.share, n.factors = "ffn_gate_inp_shexp", ""
 	})
@@ -92,30 +97,38 @@ var (
 )
 
 var (
-	qwen35Names = folderNames.with(func(n *tensorNames) {
-		n.mixed, n.z = "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"
-		n.beta, n.alpha = "linear_attn.in_proj_b", "linear_attn.in_proj_a"
-		n.conv, n.step = "linear_attn.conv1d.weight", "linear_attn.dt_bias"
-		n.decay, n.stateNorm = "linear_attn.A_log", "linear_attn.norm"
-		n.stateOut = "linear_attn.out_proj"
-	})
-	qwenNextNames = qwenMoENames.with(func(n *tensorNames) {
+	qwen35Names     = folderNames.with(folderStates)
+	qwen35MoENames  = qwenMoENames.with(folderStates)
+	ggufQwen35Names = ggufNames.with(ggufStates).with(func(n *tensorNames) { n.factors = "" })
+	// the same with experts
+	ggufQwen35MoENames = ggufMoENames.with(ggufStates)
+
+	qwenNextNames = qwenMoENames.with(folderStates).with(func(n *tensorNames) {
+		n.mixed, n.z, n.beta, n.alpha = "", "", "", ""
 		n.qkvz, n.ba = "linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"
-		n.conv, n.step, n.decay = qwen35Names.conv, qwen35Names.step, qwen35Names.decay
-		n.stateNorm, n.stateOut = qwen35Names.stateNorm, qwen35Names.stateOut
 	})
-	ggufQwen35Names = ggufNames.with(func(n *tensorNames) {
-		n.ffnNorm, n.factors = "post_attention_norm", ""
-		n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
-		n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
-		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
-	})
-	ggufQwenNextNames = ggufMoENames.with(func(n *tensorNames) {
-		n.ffnNorm, n.mixed, n.z, n.ba = "post_attention_norm", "attn_qkv", "attn_gate", "ssm_ba"
-		n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
-		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
+	ggufQwenNextNames = ggufMoENames.with(ggufStates).with(func(n *tensorNames) {
+		n.beta, n.alpha, n.ba = "", "", "ssm_ba"
+		n.qkvz = "ssm_in" // in the place of two tensors, until 2026-02
 	})
 )
+
+// folderStates names the tensors of layers that keep states.
+func folderStates(n *tensorNames) {
+	n.mixed, n.z = "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"
+	n.beta, n.alpha = "linear_attn.in_proj_b", "linear_attn.in_proj_a"
+	n.conv, n.step = "linear_attn.conv1d.weight", "linear_attn.dt_bias"
+	n.decay, n.stateNorm = "linear_attn.A_log", "linear_attn.norm"
+	n.stateOut = "linear_attn.out_proj"
+}
+
+// ggufStates names them in GGUF files, where the norm before the network has another name, too.
+func ggufStates(n *tensorNames) {
+	n.ffnNorm = "post_attention_norm"
+	n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
+	n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
+	n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
+}
 
 // within are names of a model in a file that has another one for images, too.
 func (n *tensorNames) within(l *weights.Loader) *tensorNames {

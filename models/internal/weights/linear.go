@@ -22,6 +22,16 @@ type Part struct {
 	From, Of, Experts int
 	// Order is which outputs of the tensor these are, in their order, in place of From; nil for none.
 	Order []int
+	// Bare says that the tensor is a parameter of its own: its name does not end in .weight.
+	Bare bool
+}
+
+// weight is the name of the tensor.
+func (p *Part) weight() string {
+	if p.Bare {
+		return p.Name
+	}
+	return p.Name + ".weight"
 }
 
 // shape is that of the tensor, whose outputs have some elements each.
@@ -36,12 +46,12 @@ func (p *Part) shape(each ...int) []int {
 // label names a part among matrices.
 func (p *Part) label() string {
 	if p.Of == 0 {
-		return p.Name + ".weight"
+		return p.weight()
 	}
 	if p.Order != nil {
-		return fmt.Sprintf("%s.weight, %d outputs from %d on", p.Name, p.Out, p.Order[0])
+		return fmt.Sprintf("%s, %d outputs from %d on", p.weight(), p.Out, p.Order[0])
 	}
-	return fmt.Sprintf("%s.weight, outputs %d to %d", p.Name, p.From, p.From+p.Out-1)
+	return fmt.Sprintf("%s, outputs %d to %d", p.weight(), p.From, p.From+p.Out-1)
 }
 
 // of is the bytes of the outputs, out of those of the tensor. Each output has size bytes.
@@ -59,18 +69,18 @@ func (p *Part) of(data []byte, size int) []byte {
 // Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
 // negative, as the folder has them.
 func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
-	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].Name+".weight"]) {
+	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].weight()]) {
 		return l.packStored(in, bias, parts[0])
 	}
 	made, names, labels := Linear{In: in}, []string{}, []string{}
 	var drawn []float32 // weights of a random model: each part's come before its biases
 	for _, p := range parts {
-		names, labels = append(names, p.Name+".weight"), append(labels, p.label())
+		names, labels = append(names, p.weight()), append(labels, p.label())
 		made.Out += p.Out
 		if l.Random != nil {
 			drawn = append(drawn, l.rows(in, []Part{p})...)
 		} else {
-			l.stored(p.Name+".weight", p.shape(in)) // also where a packed file has it
+			l.stored(p.weight(), p.shape(in)) // also where a packed file has it
 		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
@@ -91,7 +101,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 // rows are the weights of parts, a row for each output.
 func (l *Loader) rows(in int, parts []Part) (rows []float32) {
 	for _, p := range parts {
-		x := pairsApart(l.part(p.Name+".weight", p, in), in, p.Interleaved)
+		x := pairsApart(l.part(p.weight(), p, in), in, p.Interleaved)
 		if len(parts) == 1 {
 			return x // without a copy: it may be large
 		}
@@ -124,7 +134,7 @@ func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 
 
 // packStored packs the blocks of a tensor, from where the file has them.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
-	made, name := Linear{In: in, Out: p.Out}, p.Name+".weight"
+	made, name := Linear{In: in, Out: p.Out}, p.weight()
 	t, data := l.stored(name, p.shape(in))
 	if l.Err != nil {
 		return made
