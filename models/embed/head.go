@@ -225,7 +225,7 @@ func (r *runner) score(dst []float32) {
 		r.next = resize(r.next, n*r.hidden)
 		y := attn.BHLD(r.next, 1, 1, n, r.hidden)
 		if r.err == nil {
-			r.err = r.pool.MulMatrix(y, x, h.dense.Matrix, h.dense.Bias)
+			r.err = h.dense.Multiply(r.pool, y, x)
 		}
 		r.try(nn.Activate(r.pool, y, y, h.activation))
 		x = y
@@ -235,7 +235,7 @@ func (r *runner) score(dst []float32) {
 	}
 	out := attn.BHLD(dst, 1, 1, n, len(h.labels))
 	if r.err == nil {
-		r.err = r.pool.MulMatrix(out, x, h.out.Matrix, h.out.Bias)
+		r.err = h.out.Multiply(r.pool, out, x)
 	}
 	if h.sigmoid {
 		r.try(nn.Activate(r.pool, out, out, nn.Sigmoid))

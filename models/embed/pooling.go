@@ -96,7 +96,7 @@ func (r *runner) after(n, width int) {
 		r.next = resize(r.next, n*d.Out)
 		y := attn.BHLD(r.next, 1, 1, n, d.Out)
 		if r.err == nil {
-			r.err = r.pool.MulMatrix(y, x, d.Matrix, d.Bias)
+			r.err = d.Multiply(r.pool, y, x)
 		}
 		r.try(nn.Activate(r.pool, y, y, d.activation))
 		r.pooled, r.next, width = r.next, r.pooled, d.Out

@@ -187,7 +187,7 @@ func (s *slab) normalize(dst, x attn.Tensor, n *norm) {
 // one is a linear layer.
 func (s *slab) one(dst []float32, x attn.Tensor, by *weights.Linear) {
 	if s.err == nil {
-		s.err = s.pool.MulMatrix(s.view(dst, by.Out), x, by.Matrix, by.Bias)
+		s.err = by.Multiply(s.pool, s.view(dst, by.Out), x)
 	}
 }
 
@@ -200,11 +200,17 @@ func (s *slab) multiply(dst []float32, x attn.Tensor, by []weights.Linear) {
 	s.outs, s.matrices, s.biases = s.outs[:0], s.matrices[:0], s.biases[:0]
 	for i := range by {
 		s.outs = append(s.outs, s.columns(dst, from, by[i].Out, pitch))
-		s.matrices, s.biases = append(s.matrices, by[i].Matrix), append(s.biases, by[i].Bias)
+		s.matrices = append(s.matrices, by[i].Matrix)
+		s.biases = append(s.biases, by[i].ProductBias())
 		from += by[i].Out
 	}
 	if s.err == nil {
 		s.err = s.pool.MulMatrices(s.outs, x, s.matrices, s.biases)
+	}
+	for i := range by {
+		if s.err == nil {
+			s.err = by[i].Rescale(s.pool, s.outs[i])
+		}
 	}
 }
 

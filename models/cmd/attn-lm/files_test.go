@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,109 @@ func TestExpertsThatAreMissing(t *testing.T) {
 	if want := "no safetensors file has tensor model.layers.0.mlp.experts.3.up_proj.weight"; err ==
 		nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("of a folder: the error is %v, want it to say %q", err, want)
+	}
+}
+
+// scaled gives a tensor of the file a scale, or one for each expert, and the reference the weights
+// that it makes of tensors of a folder.
+func (f *fakeGGUF) scaled(name string, scales []float32, of ...string) {
+	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: name + ".scale", Shape: []int{len(scales)}},
+		gguftest.Tensor{Name: name + ".input_scale", Shape: []int{len(scales)}})
+	f.setData(name+".scale", scales)
+	f.setData(name+".input_scale", slices.Repeat([]float32{7}, len(scales)))
+	for i, of := range of {
+		x := f.tensors[of+".weight"]
+		x.data = slices.Clone(x.data)
+		for j := range x.data {
+			x.data[j] *= scales[i%len(scales)]
+		}
+		f.tensors[of+".weight"] = x
+	}
+}
+
+// TestScales reads tensors of NVFP4 with scales beside them: of matrices with biases, of several in
+// one tensor, of experts, and of embeddings that are the last matrix, too.
+func TestScales(t *testing.T) {
+	expert := func(name string) (all []string) {
+		for e := range 5 {
+			all = append(all, fmt.Sprintf("model.layers.1.mlp.experts.%d.%s_proj", e, name))
+		}
+		return all
+	}
+	each := []float32{0.5, 1.25, -3, 0.75, 2}
+	for _, c := range []archCase{
+		{name: "matrices", gguf: func(r *reference) *fakeGGUF {
+			f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "qwen2", one("NVFP4"))
+			f.Set("qwen2.attention.key_length", uint32(16))
+			f.Set("qwen2.attention.value_length", uint32(16))
+			f.scaled("blk.0.attn_q", []float32{1.5}, "model.layers.0.self_attn.q_proj")
+			f.scaled("blk.1.attn_v", []float32{0.375}, "model.layers.1.self_attn.v_proj")
+			f.scaled("blk.1.attn_output", []float32{3}, "model.layers.1.self_attn.o_proj")
+			f.scaled("blk.0.ffn_gate", []float32{2.25}, "model.layers.0.mlp.gate_proj")
+			f.scaled("blk.0.ffn_down", []float32{-0.5}, "model.layers.0.mlp.down_proj")
+			f.scaled("output", []float32{1.75}, "lm_head")
+			r.head = 16
+			return f
+		}},
+		{name: "one tensor and embeddings", gguf: func(r *reference) *fakeGGUF {
+			f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "llama", one("NVFP4"))
+			f.Set("llama.attention.key_length", uint32(16))
+			f.Set("llama.attention.value_length", uint32(16))
+			f.fuse("attn_qkv", "attn_q", "attn_k", "attn_v")
+			f.scaled("blk.0.attn_qkv", []float32{1.5}, "model.layers.0.self_attn.q_proj",
+				"model.layers.0.self_attn.k_proj", "model.layers.0.self_attn.v_proj")
+			f.without("output.weight")
+			f.scaled("token_embd", []float32{1.75}, "model.embed_tokens")
+			r.head, r.tied = 16, true
+			return f
+		}},
+		{name: "experts", gguf: func(r *reference) *fakeGGUF {
+			f := moeGGUF(r, "qwen2moe", "Q8_0", func(*fakeGGUF) {})
+			f.Set("qwen2moe.expert_shared_feed_forward_length", uint32(96))
+			f.scaled("blk.1.ffn_gate_exps", each, expert("gate")...)
+			f.scaled("blk.1.ffn_down_exps", each, expert("down")...)
+			f.scaled("blk.0.ffn_up_shexp", []float32{1.5}, "model.layers.0.mlp.shared_expert.up_proj")
+			return f
+		}},
+		{name: "experts with biases", gguf: func(r *reference) *fakeGGUF {
+			f := gptGGUF(r)
+			f.fuse("ffn_gate_up_exps", "ffn_gate_exps", "ffn_up_exps")
+			f.scaled("blk.1.ffn_gate_up_exps", each, append(expert("gate"), expert("up")...)...)
+			f.scaled("blk.1.ffn_down_exps", each, expert("down")...)
+			return f
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ggufReference()
+			f, path := c.gguf(&r), at(t, "fake.gguf")
+			r.f = f.fake
+			f.Write(t, path)
+			m := openGGUF(t, path)
+			compareLogits(t, m, false, archPrompt, r.logits(archPrompt))
+			compareTokens(t, m, &r)
+		})
+	}
+	for want, change := range map[string]func(*fakeGGUF){
+		"blk.0.attn_q.scale has shape [2], want [1] by its metadata": func(f *fakeGGUF) {
+			f.scaled("blk.0.attn_q", []float32{1, 2})
+		},
+		"blk.0.attn_q.scale has NaN, want finite numbers": func(f *fakeGGUF) {
+			f.scaled("blk.0.attn_q", []float32{float32(math.NaN())})
+		},
+		"blk.0.attn_norm.scale, F32 [1], has no place": func(f *fakeGGUF) {
+			f.scaled("blk.0.attn_norm", []float32{1})
+		},
+		"blk.0.attn_z.input_scale, F32 [1], has no place": func(f *fakeGGUF) {
+			f.Tensors = append(f.Tensors, gguftest.Tensor{Name: "blk.0.attn_z.input_scale",
+				Shape: []int{1}, Data: make([]byte, 4)})
+		},
+	} {
+		f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+		change(f)
+		f.Write(t, path)
+		_, _, err := (&options{model: path, weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("the error is %v, want it to say %q", err, want)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type runner struct {
 	stateful
 	// of one product
 	dsts     []attn.Tensor
+	linears  []*weights.Linear
 	matrices []*attn.Matrix
 	biases   [][]float32
 	// the first of a call, whose logits mean nothing
@@ -217,13 +218,19 @@ func (r *runner) multiply(a []float32, products ...product) {
 	}
 	_, _, in, _ := r.matrices[0].Dims()
 	r.try(r.pool.MulMatrices(r.dsts, rowsOf(a, in), r.matrices, r.biases))
-	r.dsts, r.matrices, r.biases = r.dsts[:0], r.matrices[:0], r.biases[:0]
+	for i, by := range r.linears {
+		if r.err == nil {
+			r.try(by.Rescale(r.pool, r.dsts[i]))
+		}
+	}
+	r.dsts, r.linears = r.dsts[:0], r.linears[:0]
+	r.matrices, r.biases = r.matrices[:0], r.biases[:0]
 }
 
 // also adds a product to those of the next multiply.
 func (r *runner) also(dst attn.Tensor, by *weights.Linear) {
-	r.dsts = append(r.dsts, dst)
-	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.Bias)
+	r.dsts, r.linears = append(r.dsts, dst), append(r.linears, by)
+	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.ProductBias())
 }
 
 // try notes the first error.

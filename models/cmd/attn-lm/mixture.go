@@ -130,8 +130,7 @@ func (r *runner) apply(to *[]float32, by *weights.Experts, a attn.Tensor,
 	chosen attn.View[int32]) {
 	*to = resize(*to, chosen.D*chosen.L*by.Out)
 	if r.err == nil {
-		r.try(r.pool.MulExperts(attn.BHLD(*to, 1, chosen.D, chosen.L, by.Out), a, by.Matrices, chosen,
-			by.Biases))
+		r.try(by.Multiply(r.pool, attn.BHLD(*to, 1, chosen.D, chosen.L, by.Out), a, chosen))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type Experts struct {
 	Matrices []*attn.Matrix
 	Biases   [][]float32 // nil for none
+	Scales   []float32   // of each expert's outputs, before biases; nil for none
 	In, Out  int
 }
 
@@ -23,6 +24,9 @@ func (l *Loader) ExpertMatrices(kind attn.Format, in int, bias bool, parts ...Pa
 		made.Matrices = append(made.Matrices, m.Matrix)
 		if bias {
 			made.Biases = append(made.Biases, m.Bias)
+		}
+		if m.Scales != nil {
+			made.Scales = append(made.Scales, m.Scales[0])
 		}
 	}
 	return made

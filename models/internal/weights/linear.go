@@ -72,7 +72,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].weight()]) {
 		return l.packStored(in, bias, parts[0])
 	}
-	made, names, labels := Linear{In: in}, []string{}, []string{}
+	made, names, labels := Linear{In: in, Scales: l.scales(parts...)}, []string{}, []string{}
 	var drawn []float32 // weights of a random model: each part's come before its biases
 	for _, p := range parts {
 		names, labels = append(names, p.weight()), append(labels, p.label())
@@ -134,7 +134,7 @@ func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 
 
 // packStored packs the blocks of a tensor, from where the file has them.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
-	made, name := Linear{In: in, Out: p.Out}, p.weight()
+	made, name := Linear{In: in, Out: p.Out, Scales: l.scales(p)}, p.weight()
 	t, data := l.stored(name, p.shape(in))
 	if l.Err != nil {
 		return made
@@ -203,6 +203,7 @@ type Table struct {
 	encoding *encoding
 	data     []byte
 	width    int
+	scale    float32
 }
 
 // Table reads a tensor of some rows. Those of shared, if that is a matrix that keeps them exactly,
@@ -211,17 +212,18 @@ func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	if l.Random != nil {
 		x := l.Tensor(name, rows, width)
 		data, _ := binary.Append(nil, binary.LittleEndian, x) // which cannot fail
-		return &Table{nil, encodingOfGGUF(gguf.F32), data, width}
+		return &Table{nil, encodingOfGGUF(gguf.F32), data, width, 1}
 	}
 	t, data := l.stored(name, []int{rows, width})
 	if l.Err != nil {
 		return nil
 	}
 	defer t.Release()
+	scale := l.scale(strings.TrimSuffix(name, ".weight"), 1, 0)
 	if shared != nil && l.exact(shared, t.encoding) {
-		return &Table{matrix: shared.Matrix, width: width}
+		return &Table{matrix: shared.Matrix, width: width, scale: scale}
 	}
-	return &Table{nil, t.encoding, slices.Clone(data), width}
+	return &Table{nil, t.encoding, slices.Clone(data), width, scale}
 }
 
 // exact says whether a matrix of a tensor in some encoding has its numbers as they are.
@@ -233,6 +235,15 @@ func (l *Loader) exact(m *Linear, e *encoding) bool {
 
 // Row decodes a row.
 func (t *Table) Row(to []float32, i int) {
+	t.decode(to, i)
+	if t.scale != 1 {
+		for j := range to[:t.width] {
+			to[j] *= t.scale
+		}
+	}
+}
+
+func (t *Table) decode(to []float32, i int) {
 	if t.matrix != nil {
 		row := [1]int32{int32(i)}
 		if err := t.matrix.Rows(attn.BHLD(to[:t.width], 1, 1, 1, t.width), row[:]); err != nil {

@@ -159,10 +159,11 @@ func (o *OneOrMore) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*o)[0])
 }
 
-// Linear is x·Wᵀ + bias.
+// Linear is x·Wᵀ + bias, or with scales x·Wᵀ·scales + bias.
 type Linear struct {
 	*attn.Matrix
 	Bias    []float32 // nil for none
+	Scales  []float32 // of outputs; nil for none
 	In, Out int
 }
 

@@ -167,7 +167,7 @@ func (l *Loader) CheckUsed(idle ...string) {
 			ok, _ := path.Match(pattern, name)
 			return ok
 		})
-		if !t.used && !known && !slices.Contains(t.shape, 0) {
+		if !t.used && !known && !l.hasNoUse(name) && !slices.Contains(t.shape, 0) {
 			l.Fail("%s: tensor %s, %s %v, has no place in this kind of model, want only those that it "+
 				"has", t.Path(), name, t.encoding.name, t.shape)
 		}
