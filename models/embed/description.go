@@ -47,6 +47,7 @@ type names struct {
 	norm, final, distances     string
 	layer                      string   // with a number
 	input                      []string // queries, keys and values, or all in one
+	inputs                     string   // the one that has all where the file has that
 	output, attentionNorm      string
 	up                         []string // with a gate that comes first, or all in one
 	down, ffnNorm              string

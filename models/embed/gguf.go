@@ -42,7 +42,7 @@ var ggufPoolings = []string{1: "mean", 2: "cls", 3: "lasttoken"}
 var ggufNames = names{
 	prefixes: []string{""}, words: "token_embd", positions: "position_embd",
 	segments: "token_types", norm: "token_embd_norm", layer: "blk.%d.",
-	input: []string{"attn_q", "attn_k", "attn_v"}, output: "attn_output",
+	input: []string{"attn_q", "attn_k", "attn_v"}, inputs: "attn_qkv", output: "attn_output",
 	attentionNorm: "attn_output_norm", up: []string{"ffn_up"}, down: "ffn_down",
 	ffnNorm: "layer_output_norm", inputBias: true, outputBias: true, upBias: true, downBias: true,
 	normBias: true, firstNorm: true,
@@ -67,8 +67,8 @@ func (m *Model) openGGUF(l *weights.Loader) {
 		return
 	}
 	if kind != "bert" && kind != "nomic-bert" {
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert, nomic-bert or qwen3; models "+
-			"of other kinds are read from folders", kind))
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, nomic-bert or qwen3, or a "+
+			"folder whose model_type is one of %s", kind, knownKinds()))
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}
@@ -78,6 +78,9 @@ func (m *Model) openGGUF(l *weights.Loader) {
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
 		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
 	m.texts, d.segments = tokenize.ReadTextsGGUF(l, k.Positions)
+	if !l.Has(ggufNames.segments + ".weight") { // as of DistilBERT, though a count is in the file
+		d.segments = 0
+	}
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
 	if l.Err != nil {
 		return
@@ -125,6 +128,6 @@ func (d *description) asNomic(base *float64) {
 		d.rope.Base = *base
 	}
 	n := &d.names
-	n.positions, n.input, n.up = "", []string{"attn_qkv"}, []string{"ffn_gate", "ffn_up"}
+	n.positions, n.up = "", []string{"ffn_gate", "ffn_up"}
 	n.inputBias, n.outputBias, n.upBias, n.downBias = false, false, false, false
 }

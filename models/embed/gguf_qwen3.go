@@ -32,7 +32,7 @@ type ggufQwen3Keys struct {
 // ggufQwen3Names are those of a Qwen3 in a GGUF file.
 var ggufQwen3Names = names{
 	prefixes: []string{""}, words: "token_embd", final: "output_norm", layer: "blk.%d.",
-	input: []string{"attn_q", "attn_k", "attn_v"}, output: "attn_output",
+	input: []string{"attn_q", "attn_k", "attn_v"}, inputs: "attn_qkv", output: "attn_output",
 	attentionNorm: "attn_norm", up: []string{"ffn_gate", "ffn_up"}, down: "ffn_down",
 	ffnNorm: "ffn_norm", queryNorm: "attn_q_norm", keyNorm: "attn_k_norm", firstNorm: true,
 	idle: []string{"output.weight"}, // which scores have used

@@ -84,6 +84,12 @@ func TestQwen3GGUF(t *testing.T) {
 	if _, err := m.Rerank("a", []string{"b"}); err == nil {
 		t.Error("a model of vectors scores")
 	}
+	like := mustEncode(t, m, "yes, a cat")[0]
+	fuseInputs(f, ".weight")
+	if got := mustEncode(t, mustOpen(t, writeGGUF(t, f), Options{}), "yes, a cat")[0]; !slices.Equal(
+		got, like) {
+		t.Errorf("with queries, keys and values in one tensor the vector is %v, want %v", got, like)
+	}
 	table := values["model.embed_tokens.weight"]
 	yes, no := table[3*wide:][:wide], table[4*wide:][:wide]
 	template := rerankBefore + question(rerankInstruction, "{query}", "{document}") + rerankAfter

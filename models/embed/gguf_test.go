@@ -153,6 +153,80 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
+// TestGGUFOfOthers reads files with other tensors than most: of several matrices, of no segments,
+// and with a scale.
+func TestGGUFOfOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   string
+		change func(f *gguftest.File, w numbers)
+	}{
+		"one tensor": {"bert", func(f *gguftest.File, w numbers) { fuseInputs(f, ".weight", ".bias") }},
+		"three tensors": {"nomic-bert", func(f *gguftest.File, w numbers) {
+			for _, at := range []string{"blk.0.", "blk.1."} {
+				x := takeTensor(f, at+"attn_qkv.weight")
+				for i, name := range []string{"attn_q", "attn_k", "attn_v"} {
+					n := len(x.Data) / 3
+					f.Tensors = append(f.Tensors, gguftest.Tensor{Name: at + name + ".weight",
+						Type: x.Type, Shape: []int{ggufWide, ggufWide}, Data: x.Data[i*n:][:n]})
+				}
+			}
+		}},
+		"no segments": {"bert", func(f *gguftest.File, w numbers) {
+			f.Set("tokenizer.ggml.token_type_count", uint32(1))
+			takeTensor(f, "token_types.weight")
+			clear(w["token_types.weight"])
+		}},
+		"scales": {"bert", func(f *gguftest.File, w numbers) {
+			for name, scale := range map[string]float64{"blk.0.attn_k": 1.5, "blk.1.attn_output": -2,
+				"blk.1.ffn_up": 0.25, "token_embd": 3} {
+				addTensor(f, name+".scale", []float64{scale}, 1)
+				addTensor(f, name+".input_scale", []float64{7}, 1)
+				for i := range w[name+".weight"] {
+					w[name+".weight"][i] *= scale
+				}
+			}
+		}},
+	} {
+		f, values := ggufOf(c.kind, "Q8_0")
+		c.change(f, values)
+		m := mustOpen(t, writeGGUF(t, f), Options{Workers: 2})
+		for _, text := range ragged {
+			want := ggufRows(values, c.kind, idsOf(t, m, text))[0]
+			want = scaled(want, 1/math.Sqrt(dot(want, want)))
+			for j, x := range mustEncode(t, m, text)[0] {
+				if d := math.Abs(float64(x) - want[j]); !(d < 3e-6) {
+					t.Fatalf("%s: number %d of %q is %v, want %v", name, j, text, x, want[j])
+				}
+			}
+		}
+	}
+}
+
+// fuseInputs makes one tensor of queries, keys and values.
+func fuseInputs(f *gguftest.File, suffixes ...string) {
+	for _, at := range []string{"blk.0.", "blk.1."} {
+		for _, suffix := range suffixes {
+			fused := gguftest.Tensor{Name: at + "attn_qkv" + suffix}
+			outputs := 0
+			for _, name := range []string{"attn_q", "attn_k", "attn_v"} {
+				x := takeTensor(f, at+name+suffix)
+				outputs += x.Shape[0]
+				fused.Type, fused.Data = x.Type, append(fused.Data, x.Data...)
+				fused.Shape = append([]int{outputs}, x.Shape[1:]...)
+			}
+			f.Tensors = append(f.Tensors, fused)
+		}
+	}
+}
+
+// takeTensor takes a tensor out of a file.
+func takeTensor(f *gguftest.File, name string) gguftest.Tensor {
+	i := slices.IndexFunc(f.Tensors, func(t gguftest.Tensor) bool { return t.Name == name })
+	x := f.Tensors[i]
+	f.Tensors = slices.Delete(f.Tensors, i, i+1)
+	return x
+}
+
 // xlmTokens are those of an XLM-RoBERTa, of which the last is in no text, and their types.
 var (
 	xlmTokens = []string{"<s>", "<pad>", "</s>", "<unk>", "▁cat", "▁un", "believ", "able", "▁", "!",
@@ -353,7 +427,8 @@ func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 // TestDamagedGGUF changes one thing each.
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
-		`general.architecture is "llama", want bert, nomic-bert or qwen3`: func(f *gguftest.File) {
+		`general.architecture is "llama", want bert, nomic-bert or qwen3, or a folder whose ` +
+			"model_type is one of bert, camembert, distilbert, ": func(f *gguftest.File) {
 			f.Set("general.architecture", "llama")
 		},
 		"bert.rope.freq_base is 10000, want none": func(f *gguftest.File) {

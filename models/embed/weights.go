@@ -121,13 +121,16 @@ func (b *builder) takeLayer(i int) layer {
 		}
 		return at + name
 	}
-	heads, keys := b.heads*b.width, b.keyHeads*b.width
+	heads, keys, input := b.heads*b.width, b.keyHeads*b.width, b.names.input
+	if all := b.names.inputs; all != "" && b.Has(b.at+at+all+".weight") {
+		input = []string{all}
+	}
 	up := []int{b.ffn}
 	if b.gated {
 		up = []int{b.ffn, b.ffn}
 	}
 	l := layer{
-		input:   b.takeSome(b.hidden, b.names.inputBias, at, b.names.input, heads, keys, keys),
+		input:   b.takeSome(b.hidden, b.names.inputBias, at, input, heads, keys, keys),
 		output:  b.takeLinear(heads, b.names.outputBias, at+b.names.output, b.hidden),
 		ffnNorm: b.takeNorm(named(b.names.ffnNorm)),
 		up:      b.takeSome(b.hidden, b.names.upBias, at, b.names.up, up...),
