@@ -12,10 +12,9 @@ import (
 // architecture is what a kind of model computes that others do not, and what its files call it. A
 // kind is one description: nothing else knows its name.
 type architecture struct {
-	kind  string // model_type of config.json; "" where there are no such folders
-	class string // architectures of config.json
+	kind string // model_type of config.json; "" where there are no such folders
 	// the same of folders that have the model in text_config, beside one of images; "" for none
-	wrapper, wrapperClass string
+	wrapper string
 
 	gguf   string       // general.architecture of GGUF files
 	folder *tensorNames // names in folders,
@@ -43,6 +42,7 @@ type architecture struct {
 	logitCap float64
 
 	longRotation bool // rotations are stretched by factors for short and for long texts
+	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
 	allExperts   bool    // folders cannot say that layers have none, or how shares are made
@@ -75,25 +75,25 @@ const geluTanh = "gelu_pytorch_tanh"
 
 // architectures are the kinds of models that are known.
 var architectures = []architecture{
-	{kind: "llama", class: "LlamaForCausalLM", gguf: "llama", folder: &folderNames,
+	{kind: "llama", gguf: "llama", folder: &folderNames,
 		file: &ggufNames, activation: nn.SiLU, pairs: true, biasKey: true, ffnBiasKey: true,
 		scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}}
 		}},
-	{kind: "mistral", class: "MistralForCausalLM", folder: &folderNames, activation: nn.SiLU,
+	{kind: "mistral", folder: &folderNames, activation: nn.SiLU,
 		window: windowOfAll, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
 				Window: new(4096)}
 		}},
-	{kind: "qwen2", class: "Qwen2ForCausalLM", gguf: "qwen2", folder: &folderNames,
+	{kind: "qwen2", gguf: "qwen2", folder: &folderNames,
 		file: &ggufNames, activation: nn.SiLU, qkvBias: true, window: windowOfLast, scoreCap: -1,
 		logitCap: -1, usual: func() configFile { return usualQwen(nil) }},
-	{kind: "qwen3", class: "Qwen3ForCausalLM", gguf: "qwen3", folder: &folderNames,
+	{kind: "qwen3", gguf: "qwen3", folder: &folderNames,
 		file: &ggufNames, activation: nn.SiLU, biasKey: true, qkNorm: true, window: windowOfLast,
 		scoreCap: -1, logitCap: -1, usual: func() configFile { return usualQwen(new(128)) }},
-	{kind: "gemma2", class: "Gemma2ForCausalLM", gguf: "gemma2", folder: &gemmaNames,
+	{kind: "gemma2", gguf: "gemma2", folder: &gemmaNames,
 		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, normsAfter: true,
 		lessOne: true, embeddings: true, queryScalar: true, largest: 46, period: 2,
 		window: windowOfPeriod, scoreCap: 50, logitCap: 30,
@@ -102,8 +102,7 @@ var architectures = []architecture{
 				HeadDim: new(256), Tied: true, Window: new(4096), ScoreCap: new(50.0),
 				LogitCap: new(30.0), QueryScalar: new(256.0)}
 		}},
-	{kind: "gemma3_text", class: "Gemma3ForCausalLM", gguf: "gemma3", wrapper: "gemma3",
-		wrapperClass: "Gemma3ForConditionalGeneration", folder: &gemmaNames,
+	{kind: "gemma3_text", gguf: "gemma3", wrapper: "gemma3", folder: &gemmaNames,
 		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, qkNorm: true,
 		normsAfter: true, lessOne: true, embeddings: true, queryScalar: true, largest: 62, period: 6,
 		window: windowOfPeriod, localTheta: 10000,
@@ -113,13 +112,13 @@ var architectures = []architecture{
 				QueryScalar: new(256.0),
 				usualTheta:  1e6}
 		}},
-	{kind: "phi3", class: "Phi3ForCausalLM", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
+	{kind: "phi3", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
 		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
 		partial: true,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{32000}, Original: new(4096.0)}
 		}},
-	{kind: "qwen2_moe", class: "Qwen2MoeForCausalLM", gguf: "qwen2moe", folder: &qwenMoENames,
+	{kind: "qwen2_moe", gguf: "qwen2moe", folder: &qwenMoENames,
 		file: &ggufMoENames, activation: nn.SiLU, qkvBias: true, scoreCap: -1, logitCap: -1,
 		mixture: sharedExperts,
 		usual: func() configFile {
@@ -128,7 +127,7 @@ var architectures = []architecture{
 			f.SharedFFN = new(5632)
 			return f
 		}},
-	{kind: "qwen3_moe", class: "Qwen3MoeForCausalLM", gguf: "qwen3moe", folder: &qwenMoENames,
+	{kind: "qwen3_moe", gguf: "qwen3moe", folder: &qwenMoENames,
 		file: &ggufMoENames, activation: nn.SiLU, biasKey: true, qkNorm: true, scoreCap: -1,
 		logitCap: -1, mixture: manyExperts,
 		usual: func() configFile {
@@ -136,16 +135,17 @@ var architectures = []architecture{
 			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(4), new(128), new(8), new(768)
 			return f
 		}},
-	{kind: "gpt_oss", class: "GptOssForCausalLM", gguf: "gpt-oss", folder: &gptOSSNames,
+	{kind: "gpt_oss", gguf: "gpt-oss", folder: &gptOSSNames,
 		file: &ggufGPTOSSNames, activation: nn.SiLU, biasKey: true, period: 2, window: windowOfPeriod,
 		scoreCap: -1, logitCap: -1, mixture: biasedExperts, sinks: true, limit: 7, alpha: 1.702,
+		betweenPairs: true,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, AttentionBias: true, KVHeads: new(8), HeadDim: new(64),
 				Window: new(128), LocalExperts: new(128), Used: new(4), usualTheta: 150000,
 				Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
 					Truncate: new(false)}}
 		}},
-	{kind: "qwen3_next", class: "Qwen3NextForCausalLM", gguf: "qwen3next", folder: &qwenNextNames,
+	{kind: "qwen3_next", gguf: "qwen3next", folder: &qwenNextNames,
 		file: &ggufQwenNextNames, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
 		scoreCap: -1, logitCap: -1, mixture: sharedExperts, partial: true, states: true,
 		usual: func() configFile {
@@ -154,8 +154,7 @@ var architectures = []architecture{
 			f.SharedFFN, f.Normalized = new(512), new(true)
 			return f
 		}},
-	{kind: "qwen3_5_text", class: "Qwen3_5ForCausalLM", gguf: "qwen35", wrapper: "qwen3_5",
-		wrapperClass: "Qwen3_5ForConditionalGeneration", folder: &qwen35Names,
+	{kind: "qwen3_5_text", gguf: "qwen35", wrapper: "qwen3_5", folder: &qwen35Names,
 		file: &ggufQwen35Names, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
 		scoreCap: -1, logitCap: -1, partial: true, states: true,
 		usual: func() configFile {
@@ -163,9 +162,9 @@ var architectures = []architecture{
 			f.KVHeads = new(4)
 			return f
 		}},
-	{kind: "qwen3_5_moe_text", class: "Qwen3_5MoeForCausalLM", gguf: "qwen35moe",
-		wrapper: "qwen3_5_moe", wrapperClass: "Qwen3_5MoeForConditionalGeneration",
-		folder: &qwen35MoENames, file: &ggufQwen35MoENames, activation: nn.SiLU, biasKey: true,
+	{kind: "qwen3_5_moe_text", gguf: "qwen35moe",
+		wrapper: "qwen3_5_moe",
+		folder:  &qwen35MoENames, file: &ggufQwen35MoENames, activation: nn.SiLU, biasKey: true,
 		qkNorm: true, lessOne: true, scoreCap: -1, logitCap: -1, mixture: sharedExperts,
 		allExperts: true, partial: true, states: true,
 		usual: func() configFile {

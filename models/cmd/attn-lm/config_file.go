@@ -14,7 +14,6 @@ import (
 // configFile is config.json. Pointers are nil for null.
 type configFile struct {
 	ModelType     string            `json:"model_type"`
-	Architectures []string          `json:"architectures"`
 	Layers        int               `json:"num_hidden_layers"`
 	Dim           int               `json:"hidden_size"`
 	Heads         int               `json:"num_attention_heads"`
@@ -121,11 +120,10 @@ func readConfig(l *weights.Loader) (config, *tensorNames) {
 
 // wrapper is a config.json of a model for images and texts, of which the second part is read.
 type wrapper struct {
-	ModelType     string            `json:"model_type"`
-	Architectures []string          `json:"architectures"`
-	Text          *configFile       `json:"text_config"`
-	Tied          *bool             `json:"tie_word_embeddings"`
-	Stop          weights.OneOrMore `json:"eos_token_id"`
+	ModelType string            `json:"model_type"`
+	Text      *configFile       `json:"text_config"`
+	Tied      *bool             `json:"tie_word_embeddings"`
+	Stop      weights.OneOrMore `json:"eos_token_id"`
 }
 
 // readWrapper reads what such a file says of texts.
@@ -134,17 +132,11 @@ func readWrapper(l *weights.Loader, file string, a *architecture) configFile {
 	f.ModelType = a.kind
 	w := wrapper{Text: &f}
 	l.JSON(file, &w, idleWrapper())
-	for _, name := range w.Architectures {
-		if name != a.wrapperClass {
-			l.Check(file, fmt.Errorf("architectures has %q, want %s, as model_type is %q", name,
-				a.wrapperClass, a.wrapper))
-		}
-	}
 	if w.Text == nil || f.ModelType != a.kind {
 		l.Check(file, fmt.Errorf("text_config is not there, or of model_type %q, want %s", f.ModelType,
 			a.kind))
 	}
-	if f.Architectures = nil; w.Tied != nil {
+	if w.Tied != nil {
 		f.Tied = *w.Tied
 	}
 	if w.Stop != nil {
@@ -215,13 +207,6 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 
 // checkLayers refuses layers of other kinds.
 func (f *configFile) checkLayers(*config) error {
-	for _, name := range f.Architectures {
-		// the second is in some of the oldest folders
-		if name != f.of.class && !(f.of.kind == "llama" && name == "LLaMAForCausalLM") {
-			return fmt.Errorf("architectures has %q, want %s, as model_type is %q", name, f.of.class,
-				f.of.kind)
-		}
-	}
 	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
 	if f.of.queryScalar { // these kinds have hidden_act of no effect, too
 		said, key = f.Activation2, "hidden_activation"

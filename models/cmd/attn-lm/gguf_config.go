@@ -311,6 +311,9 @@ func (k *architectureKeys) rotations(c *config) error {
 		return nil
 	case "linear", "yarn":
 		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
+		if k.of.betweenPairs { // llama.cpp rounds to pairs, unlike the model's own definition
+			s.Truncate = new(false)
+		}
 	default:
 		return fmt.Errorf("rope.scaling.type is %q, want none, linear or yarn", kind)
 	}
@@ -363,7 +366,7 @@ func (k *architectureKeys) magnify(s *scaling) error {
 		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
 			"a number above 0", x, s.Type)
 	case s.Type == "yarn" && x != 1:
-		s.Magnitude = new(x * yarnMagnitude(s.Factor))
+		s.Magnitude = new(x * yarnMagnitude(s.Factor, 1))
 	}
 	return nil
 }

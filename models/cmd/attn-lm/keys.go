@@ -9,8 +9,8 @@ import (
 // idleConfig are the keys of config.json that do not change what a model computes in
 // transformers. Where a key asks for something else with other values, those without are listed.
 var idleConfig = strictjson.Idle{
-	// about the file and who wrote it
-	"_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil, "transformers_version": nil,
+	// about the file and who wrote it; transformers chooses a causal model by model_type alone
+	"architectures": nil, "_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil, "transformers_version": nil,
 	"transformers.js_config": nil, "unsloth_fixed": nil, "unsloth_version": nil, "leave_empty": nil,
 	"is_llama_config": {"true"}, "activation": {`"swiglu"`}, "tokenizer_class": nil,
 	// how it is computed elsewhere
@@ -45,6 +45,9 @@ var idleConfig = strictjson.Idle{
 	"is_decoder": {"false", "true"}, "is_encoder_decoder": {"false"}, "tie_encoder_decoder": {"false"},
 	"add_cross_attention": {"false"}, "cross_attention_hidden_size": {},
 	"rope_interleaved": {"false"}, "use_mrope": {"false"},
+	// how a scaling came about
+	"rope_scaling.max_position_embeddings": nil, "rope_parameters.max_position_embeddings": nil,
+	"rope_scaling.finetuned": nil, "rope_parameters.finetuned": nil,
 	"dual_chunk_attention_config": {}, "per_layer_config": {"{}"},
 
 	// of gemma and phi3, in the same file as what is obeyed

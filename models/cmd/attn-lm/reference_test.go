@@ -520,6 +520,31 @@ func TestReference(t *testing.T) {
 			f.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4,
 				"original_max_position_embeddings": 64}
 		}},
+		{"YaRN of two magnitudes", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn = 4, 64, true
+			r.magnitude = (0.1*0.7*math.Log(4) + 1) / (0.1*1.5*math.Log(4) + 1)
+			f.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4, "mscale": 0.7,
+				"mscale_all_dim": 1.5, "original_max_position_embeddings": 64}
+		}},
+		{"YaRN of two equal magnitudes", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn, r.magnitude = 4, 64, true, 1
+			f.config["rope_parameters"] = map[string]any{"rope_type": "yarn", "factor": 4, "mscale": 1.0,
+				"mscale_all_dim": 1.0, "original_max_position_embeddings": 64,
+				"max_position_embeddings": 256}
+		}},
+		{"YaRN of one magnitude", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn = 4, 64, true
+			f.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4, "mscale": 0.7,
+				"original_max_position_embeddings": 64, "finetuned": true}
+		}},
+		{"a magnitude besides two", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn, r.magnitude = 4, 64, true, 1.25
+			f.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4, "mscale": 1,
+				"mscale_all_dim": 2, "attention_factor": 1.25, "original_max_position_embeddings": 64}
+		}},
+		{"a class of others", "F32", func(f *fake, _ *reference) {
+			f.config["architectures"] = []string{"LlavaLlamaForCausalLM"}
+		}},
 		{"YaRN as newer files have it", "F32", func(f *fake, r *reference) {
 			r.factor, r.original, r.yarn = 2, 512, true
 			f.config["rope_parameters"] = map[string]any{"rope_type": "yarn", "factor": 2,

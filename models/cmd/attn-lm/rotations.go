@@ -22,6 +22,9 @@ type scaling struct {
 	Fast      float64  `json:"beta_fast"`
 	Slow      float64  `json:"beta_slow"`
 	Magnitude *float64 `json:"attention_factor"`
+	// in the place of that, of which the second divides the first
+	Scale      *float64 `json:"mscale"`
+	ScaleOfAll *float64 `json:"mscale_all_dim"`
 	// pairs where the ramp of yarn begins and ends are whole ones, unless it says no
 	Truncate *bool `json:"truncate"`
 	// of longrope: what divides each pair's frequency
@@ -103,6 +106,9 @@ func (s *scaling) complete(theta, positions float64) error {
 		return fmt.Errorf("of type %q has short_factor or long_factor, want these for longrope only",
 			s.Type)
 	}
+	if s.Type != "yarn" && (s.Scale != nil || s.ScaleOfAll != nil) {
+		return fmt.Errorf("of type %q has mscale or mscale_all_dim, want these for yarn only", s.Type)
+	}
 	switch s.Type {
 	case "", "default":
 		if s.Type == "" && s.Factor != 0 {
@@ -136,6 +142,10 @@ func (s *scaling) trained(positions float64) int {
 func (s *scaling) completeYarn(theta, positions float64) error {
 	s.Fast, s.Slow = cmp.Or(s.Fast, 32), cmp.Or(s.Slow, 1)
 	s.Original = cmp.Or(s.Original, positions)
+	one, other := *cmp.Or(s.Scale, new(0.0)), *cmp.Or(s.ScaleOfAll, new(0.0))
+	if s.Magnitude == nil && one != 0 && other != 0 {
+		s.Magnitude = new(yarnMagnitude(s.Factor, one) / yarnMagnitude(s.Factor, other))
+	}
 	magnitude := 1.0
 	if s.Magnitude != nil { // else it is what nn makes of the factor
 		magnitude = *s.Magnitude
@@ -178,8 +188,8 @@ func (s *scaling) completeLong(positions float64) error {
 	return nil
 }
 
-// yarnMagnitude is what yarn multiplies by, where nothing else is given.
-func yarnMagnitude(factor float64) float64 { return float64(0.1*nn.Log(factor)) + 1 }
+// yarnMagnitude is what yarn multiplies by, where nothing else is given, for a scale of 1.
+func yarnMagnitude(factor, scale float64) float64 { return float64(0.1*scale*nn.Log(factor)) + 1 }
 
 // ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
 func (c *config) ramp() nn.RopeScaling {
@@ -192,7 +202,7 @@ func (c *config) ramp() nn.RopeScaling {
 	if low == high {
 		high += 0.001 // no division by 0
 	}
-	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: yarnMagnitude(s.Factor)}
+	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: yarnMagnitude(s.Factor, 1)}
 	if s.Magnitude != nil {
 		to.AttentionFactor = *s.Magnitude
 	}

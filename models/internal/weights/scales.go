@@ -9,9 +9,9 @@ import (
 )
 
 // A GGUF file may have X.scale besides X.weight: one number, or one for each expert, by which the
-// weights are multiplied. Tensors of NVFP4 have it, because the scales of their blocks have few bits.
-// Here it multiplies the outputs of a product, so that blocks stay as they are. X.input_scale is
-// for inputs that are rounded to NVFP4, too, which they are not here, nor by llama.cpp on a CPU.
+// weights are multiplied. Tensors of NVFP4 have it, because the scales of their blocks have few
+// bits. Here it multiplies the outputs of a product, so that blocks stay as they are. X.input_scale
+// is for inputs that are rounded to NVFP4, too: they are not here, nor in llama.cpp on a CPU.
 const (
 	scaleSuffix      = ".scale"
 	inputScaleSuffix = ".input_scale"
