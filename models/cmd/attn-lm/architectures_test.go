@@ -526,11 +526,13 @@ func statesGGUF(f *fakeGGUF, r *reference, kind string) {
 		x := &f.Tensors[i]
 		x.Name = strings.Replace(statesNames.Replace(x.Name), "ffn_norm", "post_attention_norm", 1)
 	}
-	a := f.tensors[at+"A_log"].data
-	for i := range a {
-		a[i] = -a[i] - 0.25
+	decays := f.tensors[at+"A_log"]
+	decays.data = slices.Clone(decays.data) // which other models share
+	for i, x := range decays.data {
+		decays.data[i] = -x - 0.25
 	}
-	f.setData("blk.0.ssm_a", a)
+	f.tensors[at+"A_log"] = decays
+	f.setData("blk.0.ssm_a", decays.data)
 	for key, value := range map[string]uint32{"ssm.conv_kernel": 4, "ssm.inner_size": 128,
 		"ssm.state_size": 16, "ssm.time_step_rank": 4, "ssm.group_count": 2,
 		"full_attention_interval": 2, "rope.dimension_count": 8, "attention.key_length": 16,
