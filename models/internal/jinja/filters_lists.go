@@ -138,6 +138,17 @@ func mapFilter(r *run, v value, a *arguments) value {
 	return made
 }
 
+// ofSome is a filter that makes nothing of what is false, none among it, and then ignores its
+// arguments: as in Jinja2, where templates filter tools that are none.
+func ofSome(f filter) filter {
+	return func(r *run, v value, a *arguments) value {
+		if !truth(v) {
+			return &iterator{}
+		}
+		return f(r, v, a)
+	}
+}
+
 // choose takes the items of which a test is as wanted, or their attributes are.
 func choose(what string, attribute, want bool) filter {
 	return func(r *run, v value, a *arguments) value {
