@@ -153,22 +153,29 @@ func TestStopTokens(t *testing.T) {
 	}
 }
 
-// TestEndsOfFolders: tokens end answers that the tokenizer names for it, and those whose texts do.
+// TestEndsOfFolders: tokens end answers that the tokenizer names for it, and those whose texts do
+// where no list of several leaves them out.
 func TestEndsOfFolders(t *testing.T) {
 	for _, c := range []struct {
-		text, config string
-		want         []int
+		text, config, generation string
+		want                     []int
 	}{
-		{"<|im_end|>", `{}`, []int{7, 19}},
-		{"<|other|>", `{}`, []int{7}},
-		{"<|other|>", `{"eos_token": "<|other|>"}`, []int{7, 19}},
-		{"<|other|>", `{"eos_token": {"content": "<|other|>", "__type": "AddedToken"}}`, []int{7, 19}},
+		{"<|im_end|>", `{}`, `{}`, []int{7, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": 8}`, []int{8, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": [8]}`, []int{8, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": [8, 9]}`, []int{8, 9}},
+		{"<|end|>", `{"eos_token": "<|end|>"}`, `{"eos_token_id": [8, 9]}`, []int{8, 9, 19}},
+		{"<|other|>", `{}`, `{}`, []int{7}},
+		{"<|other|>", `{"eos_token": "<|other|>"}`, `{}`, []int{7, 19}},
+		{"<|other|>", `{"eos_token": {"content": "<|other|>", "__type": "AddedToken"}}`, `{}`,
+			[]int{7, 19}},
 	} {
 		f := newFake("F32")
 		f.config["eos_token_id"] = 7
 		f.rename("<|end|>", c.text)
 		path := f.write(t)
 		write("tokenizer_config.json", c.config)(t, path)
+		write("generation_config.json", c.generation)(t, path)
 		m, _, err := (&options{model: path, weights: asStored}).open()
 		must(t, err)
 		if !slices.Equal(m.Stop, c.want) {

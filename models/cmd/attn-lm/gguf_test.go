@@ -319,6 +319,49 @@ func TestAnswersEnd(t *testing.T) {
 	}
 }
 
+// TestHarmonyEnds: where messages of an answer end with <|end|>, the answer goes on, up to the token
+// that ends it; elsewhere it ends.
+func TestHarmonyEnds(t *testing.T) {
+	control := []string{"<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>"}
+	script := []string{"x", "a", "<|channel|>", "analysis", "<|message|>", "b", "<|end|>", "<|start|>",
+		"assistant", "final", "c", "<|return|>", "wrong", "wrong"}
+	const whole = "a<|channel|>analysis<|message|>b<|end|><|start|>assistantfinalc\n"
+	for _, c := range []struct {
+		others, end string // control tokens in the place of return and call
+		ends        []string
+		want        string
+	}{
+		{"", "<|return|>", nil, whole},
+		{"", "", nil, whole},
+		{"<|flush|> <|calls|>", "", nil, whole},
+		{"<|other|> <|another|>", "<|other|>", nil, "a<|channel|>analysis<|message|>b\n"},
+		{"<|other|> <|another|>", "", []string{"<|other|>", "<|another|>"}, whole},
+	} {
+		replaced := strings.NewReplacer()
+		if first, second, ok := strings.Cut(c.others, " "); ok {
+			replaced = strings.NewReplacer("<|return|>", first, "<|call|>", second)
+		}
+		each := func(list []string) (made []string) {
+			for _, text := range list {
+				made = append(made, replaced.Replace(text))
+			}
+			return made
+		}
+		f := scriptGGUF(t, "", each(control), each(script)...)
+		if c.end != "" {
+			f.setID("eos_token_id", c.end)
+		}
+		f.setIDs("eos_token_ids", c.ends...)
+		path := at(t, "fake.gguf")
+		f.Write(t, path)
+		var out bytes.Buffer
+		must(t, run([]string{"-n", "20", "-model", path, "x"}, &out, io.Discard))
+		if !strings.Contains(out.String(), "[1] x"+c.want) {
+			t.Errorf("%+v: want %q in\n%s", c, c.want, &out)
+		}
+	}
+}
+
 // TestControl: what is written like a control token is one only if -control says so.
 func TestControl(t *testing.T) {
 	f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")

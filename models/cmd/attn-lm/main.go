@@ -245,7 +245,7 @@ func (o *options) open() (*model, tokenize.Codec, error) {
 	l.CheckUsed(idle...)
 	text := tokenizer()
 	o.identify(l, m)
-	m.Stop = tokenize.Union(m.Stop, text.Ends())
+	m.Stop = text.Ends(tokenize.Ends{Tokens: m.Stop, All: len(m.Stop) > 1})
 	return m, text, l.Err
 }
 
@@ -267,7 +267,7 @@ func (o *options) openGGUF() (*model, tokenize.Codec, error) {
 	l.CheckUsed(idleTensorsGGUF(&c, names)...)
 	text := tokenizer()
 	o.identify(l, m)
-	m.Stop = tokenize.Union(m.Stop, text.Ends())
+	m.Stop = text.Ends(v.Named())
 	return m, text, l.Err
 }
 

@@ -22,7 +22,8 @@ type Codec interface {
 	// ControlIn are the texts of control tokens that Encode finds in a text.
 	ControlIn(text string) []string
 	Decode(token int) string
-	Ends() []int // tokens that end an answer though no number says so
+	// Ends are the tokens that end an answer, of which numbers name some.
+	Ends(named Ends) []int
 }
 
 // Beside begins to read a tokenizer, which takes about as long as to start from packed matrices,
@@ -59,7 +60,7 @@ func (n Numbers) Conversation(bool, ...chat.Message) ([]int, error) {
 	return nil, errors.New("a random model has no conversations, want one with a chat template")
 }
 
-// Ends are none.
-func (Numbers) Ends() []int { return nil }
+// Ends are those that are named.
+func (Numbers) Ends(named Ends) []int { return named.Tokens }
 
 func (n Numbers) Decode(token int) string { return fmt.Sprint(" ", token) }

@@ -2,23 +2,72 @@ package tokenize
 
 import "slices"
 
-// endTexts are the texts of tokens that end a turn or a document in published models. Many files
-// name only one of a model's as the end, so that llama.cpp, too, ends answers at such texts.
-var endTexts = map[string]bool{"<|eot_id|>": true, "<|im_end|>": true, "<|end|>": true,
-	"<end_of_turn>": true, "<|eom_id|>": true, "<|endoftext|>": true, "<|end_of_text|>": true,
-	"<EOT>": true, "_<EOT>": true, "[EOT]": true, "[EOS]": true, "<end_of_utterance>": true,
-	"<｜end▁of▁sentence｜>": true}
+// endKind is what ends with a token.
+type endKind int
 
-// Ends are the tokens that end an answer though no number says so: the one that the tokenizer's
-// files name as the end, and added ones, control tokens among them, whose texts mean it.
-func (t *BPE) Ends() (ends []int) {
+const (
+	endOfText endKind = iota + 1
+	endOfTurn
+	endOfMessage // after which a tool answers
+)
+
+// endTexts are the texts of tokens that end an answer in published models of all families. Many
+// files name only one of a model's as the end, so that llama.cpp, too, ends answers at such texts.
+var endTexts = map[string]endKind{
+	"<|endoftext|>": endOfText, "<|end_of_text|>": endOfText, "[EOS]": endOfText,
+	"<｜end▁of▁sentence｜>": endOfText, "<|return|>": endOfText, "<|flush|>": endOfText,
+	"<|eot_id|>": endOfTurn, "<|im_end|>": endOfTurn, messageEnd: endOfTurn,
+	"<end_of_turn>": endOfTurn, "<EOT>": endOfTurn, "_<EOT>": endOfTurn, "[EOT]": endOfTurn,
+	"<end_of_utterance>": endOfTurn,
+	"<|eom_id|>":         endOfMessage, "<|call|>": endOfMessage, "<|calls|>": endOfMessage,
+}
+
+// In vocabularies with one of answerEnds an answer has several messages, each of which ends with
+// messageEnd, analysis before the final one. Elsewhere it ends a turn.
+const messageEnd = "<|end|>"
+
+var answerEnds = []string{"<|return|>", "<|call|>", "<|calls|>", "<|flush|>"}
+
+// Ends are the tokens that a model's files say by their numbers end an answer.
+type Ends struct {
+	Tokens        []int
+	All           bool // a list names several, and so all of them
+	Turn, Message bool // a key of its own names the one for this
+}
+
+// namesAll says whether numbers leave no room for another token of some kind.
+func (e *Ends) namesAll(kind endKind) bool {
+	return e.All || kind == endOfTurn && e.Turn || kind == endOfMessage && e.Message
+}
+
+// Ends are all tokens that end an answer: those that numbers name, the one that the tokenizer's
+// files name as the end, and added ones, control tokens among them, whose texts mean it and that
+// no number contradicts.
+func (t *BPE) Ends(named Ends) []int {
+	var byText []int
+	messages := t.hasMessages()
 	for id := range t.added {
-		if text := t.text(id); endTexts[text] || text == t.chat.End {
-			ends = append(ends, id)
+		text := t.text(id)
+		kind, ends := endTexts[text]
+		if text == messageEnd && messages || named.namesAll(kind) {
+			ends = false
+		}
+		if ends || text != "" && text == t.chat.End {
+			byText = append(byText, id)
 		}
 	}
-	slices.Sort(ends)
-	return ends
+	slices.Sort(byText)
+	return Union(named.Tokens, byText)
+}
+
+// hasMessages says whether an answer may have several messages.
+func (t *BPE) hasMessages() bool {
+	for id := range t.added {
+		if slices.Contains(answerEnds, t.text(id)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Union is the tokens of all lists, each once, in their order.

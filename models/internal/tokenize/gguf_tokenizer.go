@@ -147,6 +147,11 @@ func (v *Vocabulary) Stop() []int {
 	return Union(append(lists, v.Ends)...)
 }
 
+// Named says what the keys leave to the texts of tokens.
+func (v *Vocabulary) Named() Ends {
+	return Ends{Tokens: v.Stop(), All: len(v.Ends) > 1, Turn: v.Turn != nil, Message: v.Message != nil}
+}
+
 // VocabularyBPE is the byte-pair encoding of a vocabulary.
 func VocabularyBPE(l *weights.Loader, v *Vocabulary) *BPE {
 	t := &BPE{}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -413,35 +414,80 @@ func TestBeginOfConversations(t *testing.T) {
 	}
 }
 
-// TestStopGGUF says which tokens end an answer.
+// TestStopGGUF says which tokens end an answer by keys, and what keys leave to texts.
 func TestStopGGUF(t *testing.T) {
 	v := Vocabulary{End: new(3), Ends: []int{5, 4}, Turn: new(4), Message: new(3)}
 	if got := v.Stop(); !slices.Equal(got, []int{3, 4, 5}) {
 		t.Errorf("answers stop at %v, want 3, 4 and 5", got)
 	}
+	for _, c := range []struct {
+		v    Vocabulary
+		want Ends
+	}{
+		{Vocabulary{}, Ends{}},
+		{Vocabulary{End: new(3), Ends: []int{3}}, Ends{Tokens: []int{3}}},
+		{Vocabulary{Ends: []int{5, 4}}, Ends{Tokens: []int{5, 4}, All: true}},
+		{Vocabulary{End: new(3), Turn: new(4)}, Ends{Tokens: []int{3, 4}, Turn: true}},
+		{Vocabulary{Message: new(4)}, Ends{Tokens: []int{4}, Message: true}},
+	} {
+		if got := c.v.Named(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v names %+v, want %+v", c.v, got, c.want)
+		}
+	}
 }
 
 // TestEndsByText: tokens that no key names end an answer by their texts, but not where they are
-// part of texts like others.
+// part of texts like others, not where numbers say otherwise, and <|end|> not where it ends a
+// message of several.
 func TestEndsByText(t *testing.T) {
-	texts := []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|eom_id|>",
-		"<|endoftext|>"}
-	for kind, want := range map[int32]int{1: 0, 3: len(texts), 4: len(texts)} {
-		tokens, types, merges := letterVocabulary()
-		first := len(tokens)
-		tokens[slices.Index(tokens, "<|end|>")] = "<|other|>"
-		for _, text := range texts {
-			tokens, types = append(tokens, text), append(types, kind)
-		}
-		_, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": "gpt-2",
-			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges,
-			"ggml.eos_token_ids": []uint32{3, 4}})
-		got := b.Ends()
-		if len(got) != want || want > 0 && (got[0] != first || got[want-1] != len(tokens)-1) {
-			t.Errorf("of type %d, tokens %v end answers, want the last %d of %d", kind, got, want,
-				len(tokens))
+	others := []string{"<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<EOT>", "<|eom_id|>",
+		"<|end_of_text|>", "<|endoftext|>"}
+	all := append([]string{"<|end|>"}, others...)
+	for _, c := range []struct {
+		named Ends
+		more  []string // texts of the vocabulary, of which each ends an answer
+		want  []string
+	}{
+		{Ends{}, nil, all},
+		{Ends{Tokens: []int{3}}, nil, append([]string{letterToken(3)}, all...)},
+		{Ends{All: true}, nil, nil},
+		{Ends{Tokens: []int{3, 4}, All: true}, nil, []string{letterToken(3), letterToken(4)}},
+		{Ends{Turn: true}, nil, others[4:]},
+		{Ends{Message: true}, nil, append([]string{"<|end_of_text|>", "<|endoftext|>"}, all[:5]...)},
+		{Ends{Turn: true, Message: true}, nil, others[5:]},
+		{Ends{}, []string{"<|return|>", "<|call|>"}, others},
+		{Ends{}, []string{"<|return|>"}, others},
+		{Ends{}, []string{"<|call|>"}, others},
+		{Ends{}, []string{"<|flush|>", "<|calls|>"}, others},
+	} {
+		for _, kind := range []int32{normalToken, controlToken, userToken} {
+			tokens, types, merges := letterVocabulary()
+			types[slices.Index(tokens, "<|end|>")] = kind
+			for _, text := range slices.Concat(others, c.more) {
+				tokens, types = append(tokens, text), append(types, kind)
+			}
+			_, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": "gpt-2",
+				"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges})
+			want := slices.Concat(c.want, c.more)
+			if kind == normalToken {
+				want = want[:len(c.named.Tokens)]
+			}
+			var got []string
+			for _, id := range b.Ends(c.named) {
+				got = append(got, tokens[id])
+			}
+			slices.Sort(got)
+			if slices.Sort(want); !slices.Equal(got, want) {
+				t.Errorf("%+v and %q of type %d: %q end answers, want %q", c.named, c.more, kind, got, want)
+			}
 		}
 	}
+}
+
+// letterToken is the text of a token of letterVocabulary.
+func letterToken(id int) string {
+	tokens, _, _ := letterVocabulary()
+	return tokens[id]
 }
 
 // TestDamagedVocabulary makes sure that errors name the tokens.

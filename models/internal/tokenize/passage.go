@@ -48,7 +48,7 @@ func markControl(added []addedToken, template string) {
 		written := strings.ContainsFunc(a.Content, func(r rune) bool {
 			return unicode.IsPunct(r) || unicode.IsSymbol(r)
 		}) && strings.Contains(template, a.Content)
-		a.control = a.control || a.Special || endTexts[a.Content] || written
+		a.control = a.control || a.Special || endTexts[a.Content] != 0 || written
 	}
 }
 
