@@ -10,7 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/jinja"
 )
 
-// Message is what somebody says: system, user or assistant.
+// Message is what somebody says: system, user or assistant. The content of an assistant's message is
+// an answer as the model gave it, with what it thought: the template gets that apart, or not at all,
+// as it wants it. An answer of which the prompt had the beginning has that, too, see
+// [Template.Opening].
 type Message struct{ Role, Content string }
 
 // Template is a chat template in Jinja, with the texts of two tokens that it may use, "" for none.
@@ -34,13 +37,27 @@ func (t *Template) Render(messages ...Message) ([]jinja.Piece, error) {
 	return pieces, nil
 }
 
+// message is a message as templates know it, what an assistant thought apart from what it said.
+func (t *Template) message(m Message) jinja.Dict {
+	thinking, said := "", m.Content
+	if f := t.format(); f != nil && m.Role == "assistant" {
+		thinking, said = f.earlier(m.Content)
+	}
+	made := jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: jinja.Input(said)}}
+	if thinking != "" {
+		for _, field := range thinkingFields {
+			made = append(made, jinja.Entry{Key: field, Value: jinja.Input(thinking)})
+		}
+	}
+	return made
+}
+
 // variables are what templates know: what transformers gives them where there are no tools and no
 // documents, but for tokens that this program does not read.
 func (t *Template) variables(messages []Message) jinja.Dict {
 	var list []any
 	for _, m := range messages {
-		list = append(list, jinja.Dict{{Key: "role", Value: m.Role},
-			{Key: "content", Value: jinja.Input(m.Content)}})
+		list = append(list, t.message(m))
 	}
 	made := jinja.Dict{{Key: "messages", Value: list}, {Key: "add_generation_prompt", Value: true},
 		{Key: "tools", Value: nil}, {Key: "documents", Value: nil}}

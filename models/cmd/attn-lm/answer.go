@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/models/chat"
 )
 
 // greedy takes the most likely token, the first of several.
@@ -25,24 +26,25 @@ func greedy(logits []float32) int {
 // time: the first that has not ended as its tokens come, those after it when it is their turn.
 type stream struct {
 	out     io.Writer
+	errs    io.Writer // for what the model thinks
 	prompts []string
-	chat    bool // answers are messages of their own
+	chat    *chat.Template // answers are messages of their own; nil if they are not
 	jobs    []*job
 	turn    int
 	begun   bool // the prompt whose turn it is was printed
-	printed int  // bytes of its answer that were printed
+	part    int  // of its answer that is being printed,
+	printed int  // and bytes of that
 }
 
 // print prints what is new.
 func (s *stream) print() {
-	for ; s.turn < len(s.jobs); s.turn, s.begun, s.printed = s.turn+1, false, 0 {
+	for ; s.turn < len(s.jobs); s.turn, s.begun, s.part, s.printed = s.turn+1, false, 0, 0 {
 		j := s.jobs[s.turn]
 		if len(j.tokens) > len(j.prompt) && !s.begun {
 			fmt.Fprintf(s.out, "[%d] %s%s", s.turn+1, s.prompts[s.turn], s.between())
 			s.begun = true
 		}
-		fmt.Fprint(s.out, j.words.shown(j.done)[s.printed:])
-		s.printed = len(j.words.shown(j.done))
+		s.answer(j)
 		if !j.done {
 			return
 		}
@@ -50,9 +52,42 @@ func (s *stream) print() {
 	}
 }
 
+// answer prints what is new of an answer, and on errs what the model thinks.
+func (s *stream) answer(j *job) {
+	parts := s.parts(j)
+	for ; s.part < len(parts); s.part, s.printed = s.part+1, 0 {
+		p := parts[s.part]
+		to, begin, end := s.out, "", "\n"
+		if p.Thinking {
+			to, begin, end = s.errs, "(Thinking: ", ")\n\n"
+		}
+		if s.printed == 0 {
+			fmt.Fprint(to, begin)
+		}
+		fmt.Fprint(to, p.Text[s.printed:])
+		s.printed = len(p.Text)
+		last := s.part == len(parts)-1
+		if last && !j.done {
+			return
+		}
+		if p.Thinking || !last {
+			fmt.Fprint(to, end)
+		}
+	}
+}
+
+// parts are what may be printed of an answer.
+func (s *stream) parts(j *job) []chat.Part {
+	text := j.words.shown(j.done)
+	if s.chat == nil {
+		return []chat.Part{{Text: text}}
+	}
+	return s.chat.Parts(j.words.opening+text, j.done)
+}
+
 // between stands between a prompt and its answer.
 func (s *stream) between() string {
-	if s.chat {
+	if s.chat != nil {
 		return "\n"
 	}
 	return ""

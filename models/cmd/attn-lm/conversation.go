@@ -87,12 +87,13 @@ func (c *conversation) answer(message string) error {
 	if err := c.engine.submit(j); err != nil {
 		return err
 	}
-	s := &stream{out: c.out, prompts: []string{""}, chat: true, jobs: []*job{j}, begun: true}
+	s := &stream{out: c.out, errs: c.errs, prompts: []string{""}, chat: c.text.Template(),
+		jobs: []*job{j}, begun: true}
 	if err := c.engine.run(s.print); err != nil {
 		return err
 	}
 	// An answer may end within a letter, which no template takes.
-	said := strings.ToValidUTF8(j.words.text, "\uFFFD")
+	said := strings.ToValidUTF8(j.words.opening+j.words.text, "\uFFFD")
 	c.messages = append(c.messages, chat.Message{Role: "assistant", Content: said})
 	c.last = j
 	c.turns++

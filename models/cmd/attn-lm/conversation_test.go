@@ -193,3 +193,119 @@ func TestConversationThatBreaksOff(t *testing.T) {
 		t.Errorf("it prints\n%s\nwant\n%s", got, want)
 	}
 }
+
+// Templates as those of gpt-oss and Qwen3 are: the first refuses an answer with channels as content,
+// the second cuts off what the model thought.
+const (
+	channelTemplate = `{%- for m in messages %}{%- if m.role == 'assistant' %}` +
+		`{%- if "<|channel|>analysis<|message|>" in m.content or ` +
+		`"<|channel|>final<|message|>" in m.content %}{{- raise_exception("channels") }}{%- endif %}` +
+		`{{- "<|start|>assistant<|channel|>final<|message|>" + m.content + "<|end|>" }}` +
+		`{%- else %}{{- "<|start|>" + m.role + "<|message|>" + m.content + "<|end|>" }}{%- endif %}` +
+		`{%- endfor %}<|start|>assistant`
+	thinkTemplate = `{%- for m in messages %}{%- set content = m.content %}` +
+		`{%- if m.role == 'assistant' %}{%- if m.reasoning_content is defined %}` +
+		`{%- set thought = m.reasoning_content %}{%- elif '</think>' in content %}` +
+		`{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- endif %}{%- endif %}` +
+		`{{- '<|im_start|>' + m.role + '\n' + content + '<|im_end|>\n' }}{%- endfor %}` +
+		`{{- '<|im_start|>assistant\n' }}`
+	beginsTemplate = `{%- for m in messages %}{%- set content = m.content %}` +
+		`{%- if m.role == 'assistant' %}` +
+		`{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- endif %}` +
+		`{{- '<|im_start|>' + m.role + '\n' + content + '<|im_end|>\n' }}{%- endfor %}` +
+		`{{- '<|im_start|>assistant\n<think>\n' }}`
+)
+
+// Models that think say the same to everything, after the last letter of their prompt.
+var (
+	channelControl = []string{"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>",
+		"<|call|>"}
+	channelScript = []string{"t", "<|channel|>", "analysis", "<|message|>", "They greet.", "<|end|>",
+		"<|start|>", "assistant<|channel|>final<|message|>", "Hi", " there.", "<|return|>"}
+	thinkControl = []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"}
+	thinkScript  = []string{"\n", "<think>", "\n\n", "They greet.", "\n ", "</think>", "\n\n\n", "Hi",
+		" there.", "<|im_end|>"}
+	beginsScript = []string{"\n", "They greet.", "\n ", "</think>", "\n\n\n", "Hi", " there.",
+		"<|im_end|>"}
+)
+
+// TestThinking has chats of three turns with models that think: what they think is not part of the
+// answer, nor of what they read of it later.
+func TestThinking(t *testing.T) {
+	for name, c := range map[string]struct {
+		template        string
+		control, script []string
+		turn, answered  string // as the model reads them
+	}{
+		"channels": {channelTemplate, channelControl, channelScript, "<|start|>user<|message|>%s<|end|>",
+			"<|start|>assistant<|channel|>final<|message|>Hi there.<|end|>"},
+		"think": {thinkTemplate, thinkControl, thinkScript, "<|im_start|>user\n%s<|im_end|>\n",
+			"<|im_start|>assistant\nHi there.<|im_end|>\n"},
+		"begun": {beginsTemplate, thinkControl, beginsScript, "<|im_start|>user\n%s<|im_end|>\n",
+			"<|im_start|>assistant\nHi there.<|im_end|>\n"},
+	} {
+		path := at(t, "fake.gguf")
+		scriptGGUF(t, c.template, c.control, c.script...).Write(t, path)
+		o, err := parse([]string{"-chat", "-model", path, "-n", "20"}, io.Discard)
+		must(t, err)
+		m, text, err := o.open()
+		must(t, err)
+		e, err := newEngine(m, o.settings)
+		must(t, err)
+		defer e.close()
+		var out, errs bytes.Buffer
+		one := &conversation{options: o, engine: e, text: text, out: &out, errs: &errs}
+		read := ""
+		for _, message := range []string{"Hello", "Again", "Bye"} {
+			must(t, one.answer(message))
+			read += fmt.Sprintf(c.turn, message)
+			said := ""
+			for _, token := range one.last.prompt {
+				said += text.Decode(token)
+			}
+			if !strings.HasPrefix(said, read) || strings.Contains(said, "They greet.") {
+				t.Errorf("%s: the model has read %q, want %q", name, said, read)
+			}
+			read += c.answered
+		}
+		if got, want := out.String(), strings.Repeat("Hi there.\n\n", 3); got != want {
+			t.Errorf("%s: it says %q, want %q", name, got, want)
+		}
+		if want := strings.Repeat("(Thinking: They greet.)\n\n", 3); errs.String() != want {
+			t.Errorf("%s: it thinks %q, want %q", name, errs.String(), want)
+		}
+	}
+}
+
+// TestThinkingOfSeveral has conversations of one message each, and one that goes on in another run.
+func TestThinkingOfSeveral(t *testing.T) {
+	path, file := at(t, "fake.gguf"), at(t, "session")
+	scriptGGUF(t, channelTemplate, channelControl, channelScript...).Write(t, path)
+	var out, errs bytes.Buffer
+	must(t, run([]string{"-chat", "-model", path, "-n", "20", "A", "B"}, &out, &errs))
+	if want := "\n\n[1] A\nHi there.\n\n[2] B\nHi there.\n\nprefill"; !strings.Contains(out.String(),
+		want) {
+		t.Errorf("it says %q, want %q", out.String(), want)
+	}
+	if want := strings.Repeat("(Thinking: They greet.)\n\n", 2); errs.String() != want {
+		t.Errorf("it thinks %q, want %q", errs.String(), want)
+	}
+	for range 3 {
+		got, err := talk(t, path, "A\n", "-n", "20", "-session", file)
+		if want := "(Thinking: They greet.)\n\nHi there.\n\n"; err != nil ||
+			!strings.HasPrefix(got, want) {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestThinkingWithoutEnd has answers that end while the model thinks: nothing is said.
+func TestThinkingWithoutEnd(t *testing.T) {
+	path := at(t, "fake.gguf")
+	scriptGGUF(t, beginsTemplate, thinkControl, beginsScript...).Write(t, path)
+	got, err := talk(t, path, "A\nB\n", "-n", "2")
+	if want := strings.Repeat("(Thinking: They greet.)\n\n\n\n", 2); err != nil ||
+		!strings.HasPrefix(got, want) {
+		t.Errorf("%v: %q, want %q", err, got, want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
@@ -81,7 +82,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
 	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -system as that of "+
 		"the system, by the chat template of the model. After one prompt or none each line of the "+
-		"standard input is the user's next message")
+		"standard input is the user's next message. What the model thinks before it answers is written "+
+		"to the standard error, if the template knows how the model separates it from the answer")
 	f.StringVar(&o.system, "system", "", "`text` of the system in a chat")
 	f.BoolVar(&o.control, "control", false, "what is written like a control token in prompts and in "+
 		"-shared, as <|im_end|>, is one; it is text otherwise, since it would forge turns and answers")
@@ -299,7 +301,19 @@ func (o *options) job(text tokenize.Codec, prompt []int, number int) *job {
 	j := &job{prompt: prompt, most: o.most, keep: o.session != "",
 		words: words{decode: text.Decode, stops: o.stops}}
 	j.choose = o.chooser(j, uint64(number))
+	if o.chat {
+		j.words.opening = opening(text, prompt)
+	}
 	return j
+}
+
+// opening is what a prompt has of the answer.
+func opening(text tokenize.Codec, prompt []int) string {
+	var all strings.Builder
+	for _, token := range prompt {
+		all.WriteString(text.Decode(token))
+	}
+	return text.Template().Opening(all.String())
 }
 
 // answer prints answers to prompts, or a conversation.
@@ -324,7 +338,10 @@ func (o *options) generate(out, errs io.Writer, m *model, text tokenize.Codec) e
 		return err
 	}
 	o.noteLong(errs, prompts, m.Trained)
-	s := &stream{out: out, prompts: o.prompts, chat: o.chat}
+	s := &stream{out: out, errs: errs, prompts: o.prompts}
+	if o.chat {
+		s.chat = text.Template()
+	}
 	if len(o.prompts) == 0 {
 		s.prompts = []string{"…"}
 	}

@@ -8,6 +8,8 @@ type words struct {
 	stops  []string
 	text   string
 	ended  bool // by one of these texts
+	// what the prompt has of the answer, in a chat
+	opening string
 }
 
 // add appends what a token says, and reports whether that ends the answer.

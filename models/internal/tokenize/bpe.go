@@ -185,6 +185,9 @@ func (t *BPE) Conversation(control bool, messages ...chat.Message) ([]int, error
 	return ids, err
 }
 
+// Template is the chat template, which Conversation renders.
+func (t *BPE) Template() *chat.Template { return &t.chat }
+
 // Decode returns the bytes of a token, which may be part of a letter only.
 func (t *BPE) Decode(id int) string {
 	text := t.text(id)

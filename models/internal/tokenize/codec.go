@@ -19,6 +19,8 @@ type Codec interface {
 	// Conversation returns those of messages up to where the answer begins. Messages have no control
 	// tokens, unless control is true.
 	Conversation(control bool, messages ...chat.Message) ([]int, error)
+	// Template is of conversations; it has no source if there is none.
+	Template() *chat.Template
 	// ControlIn are the texts of control tokens that Encode finds in a text.
 	ControlIn(text string) []string
 	Decode(token int) string
@@ -59,6 +61,9 @@ func (Numbers) ControlIn(string) []string { return nil }
 func (n Numbers) Conversation(bool, ...chat.Message) ([]int, error) {
 	return nil, errors.New("a random model has no conversations, want one with a chat template")
 }
+
+// Template has no source.
+func (Numbers) Template() *chat.Template { return &chat.Template{} }
 
 // Ends are those that are named.
 func (Numbers) Ends(named Ends) []int { return named.Tokens }

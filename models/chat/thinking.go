@@ -1,0 +1,217 @@
+package chat
+
+import "strings"
+
+// Part is a part of an answer: what the model thinks, or what it says to the reader.
+type Part struct {
+	Thinking bool
+	Text     string
+}
+
+// Parts divides an answer of the template's model, which begins with its Opening. It leaves out
+// the end of an answer that is not done as long as it may become the beginning of another part, so
+// that parts only grow. If the template does not separate what a model thinks, there is one part.
+func (t *Template) Parts(answer string, done bool) []Part {
+	f := t.format()
+	if f == nil {
+		return appendPart(nil, false, answer)
+	}
+	if !done {
+		answer = settled(answer, f.markers())
+	}
+	return f.parts(answer, done)
+}
+
+// Opening returns what a prompt has of the answer already: templates may write that the model
+// begins to think, or that it does not think.
+func (t *Template) Opening(prompt string) string {
+	if f := t.format(); f != nil {
+		return f.opening(prompt)
+	}
+	return ""
+}
+
+// format is how models write what they think, and what they say.
+type format interface {
+	markers() []string // of parts
+	parts(answer string, done bool) []Part
+	opening(prompt string) string
+	// earlier is what a template gets of an answer for what follows it.
+	earlier(answer string) (thinking, said string)
+}
+
+// format is the one of the template, nil for none.
+func (t *Template) format() format {
+	if strings.Contains(t.Source, harmonyChannel) && strings.Contains(t.Source, harmonyMessage) {
+		return harmony{}
+	}
+	for _, p := range pairs {
+		if strings.Contains(t.Source, p.end) {
+			p.field = strings.Contains(t.Source, thinkingFields[0])
+			return p
+		}
+	}
+	return nil
+}
+
+// thinkingFields are the names of what an assistant thought in messages of published templates.
+// The second is that of gpt-oss.
+var thinkingFields = [...]string{"reasoning_content", "thinking"}
+
+// settled is a text without an end that may become one of the markers.
+func settled(text string, markers []string) string {
+	keep := 0
+	for _, marker := range markers {
+		for n := min(len(marker)-1, len(text)); n > keep; n-- {
+			if strings.HasSuffix(text, marker[:n]) {
+				keep = n
+			}
+		}
+	}
+	return text[:len(text)-keep]
+}
+
+// appendPart appends a part if it has a text.
+func appendPart(parts []Part, thinking bool, text string) []Part {
+	if thinking {
+		text = strings.Trim(text, space)
+	}
+	if text == "" {
+		return parts
+	}
+	return append(parts, Part{thinking, text})
+}
+
+// pair is the format of answers that begin with what the model thinks, between two texts.
+type pair struct {
+	begin, end string
+	field      bool // templates have a field for what an assistant thought
+}
+
+// pairs are those of published templates: of many models, of Magistral and Ministral, of Seed-OSS,
+// and of Gemma 4.
+var pairs = []pair{{begin: "<think>", end: "</think>"}, {begin: "[THINK]", end: "[/THINK]"},
+	{begin: "<seed:think>", end: "</seed:think>"}, {begin: "<|channel>thought", end: "<channel|>"}}
+
+func (p pair) markers() []string { return []string{p.begin, p.end} }
+
+func (p pair) parts(answer string, done bool) []Part {
+	thinking, said, ok := p.cut(answer)
+	if !ok {
+		return appendPart(nil, false, strings.TrimLeft(answer, space))
+	}
+	return appendPart(appendPart(nil, true, thinking), false, said)
+}
+
+// cut divides an answer that begins with what the model thinks.
+func (p pair) cut(answer string) (thinking, said string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(answer, space), p.begin)
+	thinking, said, _ = strings.Cut(rest, p.end)
+	return thinking, strings.TrimLeft(said, space), ok
+}
+
+const space = " \t\r\n"
+
+func (p pair) opening(prompt string) string {
+	trimmed := strings.TrimRight(prompt, space)
+	if !strings.HasSuffix(trimmed, p.begin) {
+		return ""
+	}
+	return prompt[len(trimmed)-len(p.begin):]
+}
+
+// earlier leaves the answer whole if the template has no field for what was thought: either it
+// cuts the answer itself, or it keeps all of it. An answer that ended early ends its thinking.
+func (p pair) earlier(answer string) (thinking, said string) {
+	before, _, ends := strings.Cut(answer, p.end)
+	begins := strings.HasPrefix(strings.TrimLeft(answer, space), p.begin)
+	if begins && !ends {
+		answer += p.end
+	}
+	if !p.field || !begins && !ends {
+		return "", answer
+	}
+	if !strings.Contains(before, p.begin) { // it is in the prompt
+		answer = p.begin + answer
+	}
+	thinking, said, ok := p.cut(answer)
+	if !ok {
+		return "", answer
+	}
+	return strings.Trim(thinking, space), said
+}
+
+// harmony is the format of gpt-oss: an answer is messages, each with a channel.
+type harmony struct{}
+
+const (
+	harmonyStart    = "<|start|>"
+	harmonyChannel  = "<|channel|>"
+	harmonyMessage  = "<|message|>"
+	harmonyEnd      = "<|end|>"
+	harmonyThinking = "analysis"
+)
+
+func (harmony) markers() []string {
+	return []string{harmonyStart, harmonyChannel, harmonyMessage, harmonyEnd}
+}
+
+func (harmony) parts(answer string, done bool) (parts []Part) {
+	messages := harmonyMessages(answer)
+	for i, message := range messages {
+		header, text, ok := strings.Cut(message, harmonyMessage)
+		role, channel, _ := strings.Cut(header, harmonyChannel)
+		if !ok && (done || i < len(messages)-1) { // there is no more of the header
+			parts = appendPart(parts, false, message)
+			continue
+		}
+		if i == 0 { // the prompt has the role, so that this is of the answer
+			parts = appendPart(parts, false, role)
+		}
+		if ok {
+			parts = appendPart(parts, isThinking(channel), strings.ReplaceAll(text, harmonyEnd, ""))
+		}
+	}
+	return parts
+}
+
+// harmonyMessages divides an answer, which may begin a message without saying so.
+func harmonyMessages(answer string) (messages []string) {
+	for message := range strings.SplitSeq(answer, harmonyStart) {
+		for {
+			header, text, ok := strings.Cut(message, harmonyMessage)
+			text, next, more := strings.Cut(text, harmonyChannel)
+			if !ok || !more {
+				break
+			}
+			messages = append(messages, header+harmonyMessage+text)
+			message = harmonyChannel + next
+		}
+		messages = append(messages, message)
+	}
+	return messages
+}
+
+func isThinking(channel string) bool {
+	return strings.HasPrefix(strings.TrimLeft(channel, space), harmonyThinking)
+}
+
+func (harmony) opening(prompt string) string {
+	messages := strings.Split(prompt, harmonyStart)
+	opening, ok := strings.CutPrefix(messages[len(messages)-1], "assistant")
+	if !ok || !strings.HasPrefix(opening, harmonyChannel) || strings.Contains(opening, harmonyEnd) {
+		return ""
+	}
+	return opening
+}
+
+// earlier has as said the last message, unless the answer ended before it.
+func (h harmony) earlier(answer string) (thinking, said string) {
+	var thoughts []string
+	for _, part := range h.parts(answer, false) {
+		if said = part.Text; part.Thinking {
+			thoughts, said = append(thoughts, part.Text), ""
+		}
+	}
+	return strings.Join(thoughts, "\n\n"), said
+}
