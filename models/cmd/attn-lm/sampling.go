@@ -73,18 +73,19 @@ func (s *sampling) chooser(j *job, number uint64) func([]float32) int {
 func (d *sampler) draw(logits []float32, tokens []int) int {
 	d.scores = append(d.scores[:0], logits...)
 	d.penalize(tokens)
-	if d.temperature == 0 {
-		return greedy(d.scores)
+	temperature := float32(d.temperature)
+	if most := float64(attn.Max(d.scores) / temperature); math.IsInf(most, 0) || math.IsNaN(most) {
+		return greedy(d.scores) // also without a temperature
 	}
 	for i := range d.scores {
-		d.scores[i] /= float32(d.temperature)
+		d.scores[i] /= temperature
 	}
 	if d.topK == 0 && d.topP == 1 && d.minP == 0 {
 		attn.Softmax(d.scores, d.scores)
 		if i := d.pick(d.scores, 1); i >= 0 {
 			return i
 		}
-		return greedy(logits) // the sum was a little below 1
+		return greedy(d.scores) // the sum was a little below 1
 	}
 	d.rank()
 	return int(d.ranked[max(0, d.pick(d.weights, sumOf(d.weights)))])

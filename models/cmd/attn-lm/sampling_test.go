@@ -93,6 +93,25 @@ func TestSampler(t *testing.T) {
 	}
 }
 
+// TestLeastTemperatures takes the most likely token where the quotients of logits are infinite.
+func TestLeastTemperatures(t *testing.T) {
+	for _, temperature := range []float64{1e-37, 1e-38, 1e-39, 1e-45, 1e-46, 1e-300, 5e-324} {
+		for _, s := range []sampling{{topP: 1}, {topK: 2, topP: 1}, {topP: 0.5}, {topP: 1, minP: 0.1},
+			{topK: 3, topP: 0.9, minP: 0.1}} {
+			s.temperature, s.repetition = temperature, 1
+			for _, logits := range [][]float32{{1, 2, 9, 3, 9}, {-9, -8, -2, -3, -2}, {-1, -2, 0, -1, -3}} {
+				if got := draws(50, s, logits); got[2]+got[4] != 50 || got[2] == 0 {
+					t.Errorf("%+v: of %v tokens were drawn %v times, want the third", s, logits, got)
+				}
+			}
+			s.repetition = 10
+			if got := draws(50, s, []float32{1, 9, 8}, 1); got[2] != 50 {
+				t.Errorf("%+v: with a penalty tokens were drawn %v times, want the last", s, got)
+			}
+		}
+	}
+}
+
 // TestManyTokens needs more of the ranked tokens than it takes at first.
 func TestManyTokens(t *testing.T) {
 	logits := make([]float32, 5000)
