@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,6 +23,7 @@ type conversation struct {
 	messages []chat.Message
 	last     *job // that answered
 	turns    int
+	refused  error // why the last message that could not be answered was left out
 }
 
 // converse answers the prompt, if there is one, and then each line as the user's next message.
@@ -40,39 +42,107 @@ func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
 	if err := c.resume(); err != nil {
 		return err
 	}
-	for _, prompt := range o.prompts {
-		fmt.Fprintf(out, "[1] %s\n", prompt)
-		if err := c.answer(prompt); err != nil {
-			return fmt.Errorf("prompt 1: %w", err)
-		}
-	}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); line != "" {
-			if err := c.answer(line); err != nil {
-				return err
-			}
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("the standard input: %w", err)
-	}
-	if c.last == nil {
-		return fmt.Errorf("no prompt, want one as an argument, or a line of the standard input")
+	if err := c.answerAll(in); err != nil {
+		return err
 	}
 	e.report(out)
 	return nil
 }
 
-// answer prints what the model says to a message.
+// answerAll answers the prompt and all lines. A message that cannot be answered is left out, which
+// is an error only if none is answered.
+func (c *conversation) answerAll(in io.Reader) error {
+	for _, prompt := range c.prompts {
+		fmt.Fprintf(c.out, "[1] %s\n", prompt)
+		if err := c.try("prompt 1: ", prompt); err != nil {
+			return err
+		}
+	}
+	lines := bufio.NewReader(in)
+	for {
+		line, err := readLine(lines)
+		if message := strings.TrimSpace(line); message != "" {
+			if err := c.try("", message); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, errLong) {
+			c.leaveOut(err)
+		} else if err == io.EOF {
+			break
+		} else if err != nil {
+			return fmt.Errorf("the standard input: %w", err)
+		}
+	}
+	switch {
+	case c.last != nil:
+		return nil
+	case c.refused != nil:
+		return fmt.Errorf("no message was answered: %w", c.refused)
+	}
+	return errors.New("no prompt, want one as an argument, or a line of the standard input")
+}
+
+// mostLine is of a line's bytes.
+const mostLine = 1 << 20
+
+var errLong = fmt.Errorf("the standard input: a line has more than %d bytes, want at most these",
+	mostLine)
+
+// readLine reads a line with its end. One that is too long is read to its end, and errLong.
+func readLine(from *bufio.Reader) (string, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := from.ReadSlice('\n')
+		if long = long || len(line)+len(part) > mostLine; !long {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if long && (err == nil || err == io.EOF) {
+			return "", errLong
+		}
+		return string(line), err
+	}
+}
+
+// refusal is why a message cannot be answered, and others can.
+type refusal struct{ error }
+
+// try answers a message, or says why it is left out.
+func (c *conversation) try(name, message string) error {
+	err := c.answer(message)
+	if r := (refusal{}); errors.As(err, &r) {
+		c.leaveOut(fmt.Errorf("%s%w", name, r.error))
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s%w", name, err)
+	}
+	return err
+}
+
+// leaveOut says why a message is left out.
+func (c *conversation) leaveOut(why error) {
+	c.refused = why
+	fmt.Fprintf(c.errs, "decoder: %v; the message is left out\n", why)
+}
+
+// answer prints what the model says to a message. After a refusal all is as before.
 func (c *conversation) answer(message string) error {
 	c.noteControl(message)
-	c.messages = append(c.messages, chat.Message{Role: "user", Content: message})
-	prompt, err := c.fit()
+	messages := append(slices.Clone(c.messages), chat.Message{Role: "user", Content: message})
+	prompt, kept, err := c.fit(messages)
 	if err != nil {
-		return err
+		return refusal{err}
 	}
+	if dropped := len(messages) - len(kept); dropped > 0 {
+		fmt.Fprintf(c.out, "(The context of %d tokens is full: the oldest %d messages are left out.)\n",
+			c.context, dropped)
+	}
+	c.messages = kept
 	c.noteLong(c.errs, [][]int{prompt}, c.engine.Trained)
 	if c.last != nil {
 		err = c.engine.follow(c.last, prompt)
@@ -82,7 +152,11 @@ func (c *conversation) answer(message string) error {
 	if err != nil {
 		return err
 	}
-	j := c.options.job(c.text, prompt, c.turns)
+	return c.run(c.options.job(c.text, prompt, c.turns))
+}
+
+// run prints and keeps an answer.
+func (c *conversation) run(j *job) error {
 	j.keep = true
 	if err := c.engine.submit(j); err != nil {
 		return err
@@ -106,18 +180,17 @@ func (c *conversation) noteControl(text string) {
 	one.noteControl(c.out, c.text)
 }
 
-// fit is the tokens of the conversation, without its oldest turns if the context is full.
-func (c *conversation) fit() ([]int, error) {
-	dropped := 0
+// fit is the tokens of messages, without the oldest turns if the context is full, and the messages
+// that are left. It is an error if the last one cannot be answered.
+func (c *conversation) fit(messages []chat.Message) ([]int, []chat.Message, error) {
 	for {
-		prompt, err := c.text.Conversation(c.control, slices.Concat(c.system, c.messages)...)
-		if err != nil || len(prompt)+c.most <= c.context || len(c.messages) < 3 {
-			if dropped > 0 {
-				fmt.Fprintf(c.out, "(The context of %d tokens is full: the oldest %d messages are left "+
-					"out.)\n", c.context, dropped)
-			}
-			return prompt, err
+		prompt, err := c.text.Conversation(c.control, slices.Concat(c.system, messages)...)
+		if err != nil {
+			return nil, nil, err
 		}
-		c.messages, dropped = c.messages[2:], dropped+2
+		if len(prompt)+c.most <= c.context || len(messages) < 3 {
+			return prompt, messages, c.engine.checkPrompt(prompt, c.most)
+		}
+		messages = messages[2:]
 	}
 }

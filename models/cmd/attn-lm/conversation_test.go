@@ -104,6 +104,41 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestMessagesThatCannotBeAnswered are left out, and the conversation goes on as without them.
+func TestMessagesThatCannotBeAnswered(t *testing.T) {
+	path := chatFile(t, func(f *fakeGGUF) {
+		f.Set("tokenizer.chat_template", "{% for m in messages %}{% if m.content == 'bad' %}"+
+			"{{ raise_exception('no') }}{% endif %}{{ m.content }}{{ bos_token }}{% endfor %}")
+	})
+	long := strings.Repeat("abc ", 30)
+	tooLong := strings.Repeat("abcabcab", 1<<18)
+	want, err := talk(t, path, "abc\nab\nd\ne\n", "-context", "24")
+	must(t, err)
+	lines := strings.Join([]string{"bad", "abc", long, "ab", "z", tooLong, "d", "bad", "e"}, "\n")
+	got, err := talk(t, path, lines, "-context", "24")
+	must(t, err)
+	for _, note := range []string{"decoder: the chat template: line 1: it refuses the conversation: no",
+		"decoder: a prompt of 32 tokens and its answer of -n 5 may have 37, want at most -context 24",
+		`decoder: the vocabulary has no token for "z", nor one for what is unknown`,
+		"decoder: the standard input: a line has more than 1048576 bytes, want at most these",
+		"decoder: the chat template: line 1: it refuses the conversation: no"} {
+		note += "; the message is left out\n"
+		before, after, ok := strings.Cut(got, note)
+		if !ok {
+			t.Fatalf("want %q in\n%s", note, got)
+		}
+		got = before + after
+	}
+	want, _, _ = strings.Cut(want, "prefill: ")
+	if got, _, _ = strings.Cut(got, "prefill: "); got != want {
+		t.Errorf("without the notes it prints\n%s\nwant\n%s", got, want)
+	}
+	got, err = talk(t, path, "ab\n", "bad")
+	if note := "decoder: prompt 1: the chat template: "; err != nil || !strings.Contains(got, note) {
+		t.Errorf("after a bad prompt: %v, want %q in\n%s", err, note, got)
+	}
+}
+
 // TestStopFlag ends answers of the command.
 func TestStopFlag(t *testing.T) {
 	answer := func(args ...string) string {

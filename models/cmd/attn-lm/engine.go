@@ -142,24 +142,32 @@ func (e *engine) follow(j *job, next []int) (err error) {
 
 // submit queues a job.
 func (e *engine) submit(j *job) error {
-	if len(j.prompt) == 0 {
+	if err := e.checkPrompt(j.prompt, j.most); err != nil {
+		return err
+	}
+	j.tokens = slices.Clone(j.prompt)
+	e.waiting = append(e.waiting, j)
+	return nil
+}
+
+// checkPrompt refuses prompts that no job can have, with the most tokens of their answers.
+func (e *engine) checkPrompt(prompt []int, most int) error {
+	if len(prompt) == 0 {
 		return errors.New("a prompt has no tokens, want at least one")
-	} else if n := len(j.prompt) + j.most; n > e.context {
+	} else if n := len(prompt) + most; n > e.context {
 		answer := ""
-		if j.most > 0 {
-			answer = fmt.Sprintf(" and its answer of -n %d", j.most)
+		if most > 0 {
+			answer = fmt.Sprintf(" and its answer of -n %d", most)
 		}
 		return fmt.Errorf("a prompt of %d tokens%s may have %d, want at most -context %d",
-			len(j.prompt), answer, n, e.context)
+			len(prompt), answer, n, e.context)
 	}
-	for _, token := range j.prompt {
+	for _, token := range prompt {
 		if token < 0 || token >= e.Vocab {
 			return fmt.Errorf("a prompt has token %d, want 0 to %d, by vocab_size: others have no embedding",
 				token, e.Vocab-1)
 		}
 	}
-	j.tokens = slices.Clone(j.prompt)
-	e.waiting = append(e.waiting, j)
 	return nil
 }
 
