@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // drafter guesses the next tokens of jobs by a second, smaller model. The first model computes the
@@ -11,6 +13,7 @@ import (
 // ever: a guess that was chosen, too, saves a step, and another one costs only its row.
 type drafter struct {
 	runner
+	tokens   int // that both models have
 	most     int // guesses at a time
 	reads    int // tokens of prompts at a time
 	seqs     map[*job]*drafted
@@ -26,12 +29,8 @@ type drafted struct {
 }
 
 func newDrafter(e *engine, s settings) (*drafter, error) {
-	if s.draft.Vocab != e.Vocab {
-		return nil, fmt.Errorf("the -draft model has %d tokens, want %d, as the model has", s.draft.Vocab,
-			e.Vocab)
-	}
-	d := &drafter{runner: runner{model: s.draft, pool: e.pool}, most: min(s.guesses, s.chunk-1),
-		reads: s.chunk, seqs: map[*job]*drafted{}}
+	d := &drafter{runner: runner{model: s.draft, pool: e.pool}, tokens: min(e.Vocab, s.draft.Vocab),
+		most: min(s.guesses, s.chunk-1), reads: s.chunk, seqs: map[*job]*drafted{}}
 	if d.most < 1 {
 		return nil, fmt.Errorf("-guesses is %d and -chunk %d, want at least 1 and 2", s.guesses, s.chunk)
 	}
@@ -45,6 +44,7 @@ func newDrafter(e *engine, s settings) (*drafter, error) {
 // still have but one.
 func (d *drafter) guess(jobs []*job) (map[*job][]int, error) {
 	guesses := map[*job][]int{}
+	jobs = slices.DeleteFunc(jobs, d.cannotRead)
 	for _, j := range jobs {
 		if err := d.read(j); err != nil {
 			return nil, fmt.Errorf("the -draft model: %w", err)
@@ -70,12 +70,15 @@ func (d *drafter) guess(jobs []*job) (map[*job][]int, error) {
 			return nil, fmt.Errorf("the -draft model: %w", err)
 		}
 		for i, j := range whose {
-			guesses[j] = append(guesses[j], greedy(logits[i]))
+			guesses[j] = append(guesses[j], greedy(logits[i][:d.tokens]))
 			d.made++
 		}
 	}
 	return guesses, nil
 }
+
+// cannotRead says whether a job has tokens that the second model does not have.
+func (d *drafter) cannotRead(j *job) bool { return slices.Max(j.tokens) >= d.tokens }
 
 // read takes the tokens of a job through the model, all but the last, of which guesses begin.
 func (d *drafter) read(j *job) (err error) {
@@ -131,17 +134,32 @@ func (d *drafter) report(out io.Writer) {
 	fmt.Fprintf(out, "guesses: %d, of which %d were chosen\n", d.made, d.accepted)
 }
 
-// openDraft loads the second model, if there is one.
-func (o *options) openDraft() error {
+// openDraft loads the second model, if there is one, for a model and its tokens.
+func (o *options) openDraft(m *model, text tokenize.Codec) error {
 	if o.draftPath == "" {
 		return nil
 	}
 	second := *o
 	second.model, second.pack = o.draftPath, ""
-	m, _, err := second.open()
+	draft, words, err := second.open()
+	if err == nil {
+		err = sameTokens(words, text, min(draft.Vocab, m.Vocab))
+	}
 	if err != nil {
 		return fmt.Errorf("-draft: %w", err)
 	}
-	o.draft = m
+	o.draft = draft
+	return nil
+}
+
+// sameTokens refuses a second model that has other tokens than the first. Of some numbers only one
+// of them may have a token: models of one family differ in rows that no token has.
+func sameTokens(second, first tokenize.Codec, n int) error {
+	for token := range n {
+		got, want := second.Text(token), first.Text(token)
+		if got != want && got != "" && want != "" {
+			return fmt.Errorf("token %d is %q, want %q as the model has it", token, got, want)
+		}
+	}
 	return nil
 }

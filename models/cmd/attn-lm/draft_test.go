@@ -59,6 +59,17 @@ func TestDraft(t *testing.T) {
 			f.tensors["lm_head.weight"].data[i] *= float32(i%7) - 3
 		}
 	})
+	rows := func(n int) *model {
+		return open(func(f *fake) {
+			for _, name := range []string{"model.embed_tokens.weight", "lm_head.weight"} {
+				x := f.tensors[name]
+				more := slices.Concat(x.data, slices.Repeat([]float32{0.5}, max(0, n-20)*24))
+				f.tensors[name] = fakeTensor{[]int{n, 24}, more[:n*24]}
+			}
+			f.config["vocab_size"] = n
+			f.config["eos_token_id"] = nil
+		})
+	}
 	for name, m := range map[string]*model{
 		"llama":   open(func(*fake) {}),
 		"windows": open(func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }),
@@ -68,7 +79,7 @@ func TestDraft(t *testing.T) {
 			{repetition: 1.2, temperature: 1, topK: 5, topP: 0.9, seed: 3}} {
 			s := settings{kind: attn.F16, guesses: 4}
 			want, _ := draftAnswers(t, m, s, how)
-			for _, draft := range []*model{m, other} {
+			for _, draft := range []*model{m, other, rows(17), rows(30)} {
 				s.draft = draft
 				got, e := draftAnswers(t, m, s, how)
 				if got != want {
@@ -111,7 +122,7 @@ func TestDraftFlag(t *testing.T) {
 	must(t, err)
 	m, text, err := o.open()
 	must(t, err)
-	must(t, o.openDraft())
+	must(t, o.openDraft(m, text))
 	var out bytes.Buffer
 	must(t, o.converse(strings.NewReader("abc\nab\n"), &out, &out, m, text))
 	plain, _, _ = strings.Cut(plain, "prefill: ")
@@ -119,15 +130,25 @@ func TestDraftFlag(t *testing.T) {
 	if plain != guessed {
 		t.Errorf("a conversation with guesses is\n%s\nwant\n%s", guessed, plain)
 	}
+	for _, rows := range []int{17, 21, 40} {
+		got, counts := answer("-draft", withVocab(t, rows), "-guesses", "3")
+		if got != want || !strings.Contains(counts, "guesses: ") {
+			t.Errorf("with guesses of %d tokens it prints\n%s\nwant\n%s\n%s", rows, got, want, counts)
+		}
+	}
+	others := newFake("F32")
+	others.rename("<s>", "<other>")
+	others.tokenizer["post_processor"] = nil
 	for args, want := range map[string]string{
-		"-draft " + small:                                              "-draft wants a -model",
-		"-model " + path + " -draft nowhere abc":                       "-draft: ",
-		"-model " + path + " -guesses 3 abc":                           "-guesses is 3 without -draft",
-		"-model " + path + " -size tiny abc":                           "-size is tiny, of a model",
-		"-model " + path + " -guesses 0 -draft " + small + " abc":      "-guesses is 0 and -chunk 256",
-		"-model " + path + " -chunk 1 -draft " + small + " abc":        "-guesses is 4 and -chunk 1",
-		"-model " + path + " -accuracy -draft " + small:                "-draft wants a -model",
-		"-model " + path + " -draft " + withVocab(t, 21) + " -n 2 abc": "has 21 tokens, want 20",
+		"-model " + path + " -draft " + others.write(t) + " abc": `-draft: token 17 is "<other>", want ` +
+			`"<s>" as the model has it`,
+		"-draft " + small:                                         "-draft wants a -model",
+		"-model " + path + " -draft nowhere abc":                  "-draft: ",
+		"-model " + path + " -guesses 3 abc":                      "-guesses is 3 without -draft",
+		"-model " + path + " -size tiny abc":                      "-size is tiny, of a model",
+		"-model " + path + " -guesses 0 -draft " + small + " abc": "-guesses is 0 and -chunk 256",
+		"-model " + path + " -chunk 1 -draft " + small + " abc":   "-guesses is 4 and -chunk 1",
+		"-model " + path + " -accuracy -draft " + small:           "-draft wants a -model",
 	} {
 		if err := run(strings.Fields(args), io.Discard, io.Discard); !strings.Contains(fmt.Sprint(err),
 			want) {
@@ -143,7 +164,7 @@ func TestDraftFlag(t *testing.T) {
 // withVocab is a folder of a model with some tokens.
 func withVocab(t *testing.T, n int) string {
 	f := newFake("F32")
-	f.config["vocab_size"] = n
+	f.config["vocab_size"], f.config["eos_token_id"] = n, nil
 	f.add("model.embed_tokens.weight", n, 24)
 	f.add("lm_head.weight", n, 24)
 	return f.write(t)

@@ -175,7 +175,7 @@ func run(args []string, out, help io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := o.openDraft(); err != nil {
+	if err := o.openDraft(m, text); err != nil {
 		return err
 	}
 	go debug.FreeOSMemory() // that of what files were read into

@@ -103,8 +103,8 @@ func (t *BPE) setText(id int, text string, size int) {
 	t.texts[id] = text
 }
 
-// text is that of a token, "" if the model does not have it.
-func (t *BPE) text(id int) string {
+// Text is a token as the vocabulary spells it, "" if the model does not have it.
+func (t *BPE) Text(id int) string {
 	if id < 0 || id >= len(t.texts) {
 		return ""
 	}
@@ -157,7 +157,7 @@ func (t *BPE) prompt(s passage) ([]int, error) {
 func (t *BPE) ControlIn(text string) (found []string) {
 	pieces, _ := t.pieces(trust(text)) // who encodes the text has the error
 	for _, id := range Union(controls(pieces)) {
-		found = append(found, t.text(id))
+		found = append(found, t.Text(id))
 	}
 	return found
 }
@@ -190,7 +190,7 @@ func (t *BPE) Template() *chat.Template { return &t.chat }
 
 // Decode returns the bytes of a token, which may be part of a letter only.
 func (t *BPE) Decode(id int) string {
-	text := t.text(id)
+	text := t.Text(id)
 	if t.added[id] {
 		return text
 	}

@@ -24,6 +24,8 @@ type Codec interface {
 	// ControlIn are the texts of control tokens that Encode finds in a text.
 	ControlIn(text string) []string
 	Decode(token int) string
+	// Text is a token as the vocabulary spells it, "" if there is none of the number.
+	Text(token int) string
 	// Ends are the tokens that end an answer, of which numbers name some.
 	Ends(named Ends) []int
 }
@@ -69,3 +71,5 @@ func (Numbers) Template() *chat.Template { return &chat.Template{} }
 func (Numbers) Ends(named Ends) []int { return named.Tokens }
 
 func (n Numbers) Decode(token int) string { return fmt.Sprint(" ", token) }
+
+func (n Numbers) Text(token int) string { return n.Decode(token) }

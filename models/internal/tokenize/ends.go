@@ -47,7 +47,7 @@ func (t *BPE) Ends(named Ends) []int {
 	var byText []int
 	messages := t.hasMessages()
 	for id := range t.added {
-		text := t.text(id)
+		text := t.Text(id)
 		kind, ends := endTexts[text]
 		if text == messageEnd && messages || named.namesAll(kind) {
 			ends = false
@@ -63,7 +63,7 @@ func (t *BPE) Ends(named Ends) []int {
 // hasMessages says whether an answer may have several messages.
 func (t *BPE) hasMessages() bool {
 	for id := range t.added {
-		if slices.Contains(answerEnds, t.text(id)) {
+		if slices.Contains(answerEnds, t.Text(id)) {
 			return true
 		}
 	}
