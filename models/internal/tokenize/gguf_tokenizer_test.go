@@ -165,12 +165,13 @@ func TestCutsGGUF(t *testing.T) {
 		if l.Err != nil {
 			t.Fatal(l.Err)
 		}
-		text, err := b.normalize(c.text, 100)
+		budget := budgetFor(100)
+		text, err := budget.normalize(c.text, b.normalizers)
 		parts := []piece{{text: text}}
 		for _, stage := range b.preTokenizers {
 			var next []piece
 			for _, p := range parts {
-				cut, splitErr := stage.split(p)
+				cut, splitErr := stage.split(p, &budget.steps)
 				next, err = append(next, cut...), cmp.Or(err, splitErr)
 			}
 			parts = next

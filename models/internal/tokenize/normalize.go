@@ -1,20 +1,21 @@
 package tokenize
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/pattern"
 )
 
 // normalizer changes a text before words are found in it. One that may make it much longer returns
-// an error rather than more than most bytes.
+// an error rather than more bytes than there may be, and each notes if it drops the beginning.
 type normalizer interface {
-	normalize(text string, most int) (string, error)
+	normalize(text string, b *budget) (string, error)
 }
 
 var normalizerKinds = stageKinds[normalizer]{"normalizer", "normalizers", normalizerTypes}
@@ -34,23 +35,9 @@ var normalizerTypes = map[string]func() normalizer{
 	"Nmt":            func() normalizer { return &nmt{} },
 }
 
-type unicodeForm struct{ form norm.Form }
-
-func (u *unicodeForm) normalize(text string, _ int) (string, error) {
-	made := u.form.String(text)
-	if n := strings.Count(made, joiner); n != strings.Count(text, joiner) {
-		return "", errors.New("a letter of the text has more than 30 marks, want fewer: normalizers of " +
-			"other programs do not divide them")
-	}
-	return made, nil
-}
-
-// joiner is what the library puts between the marks of a letter that has more than 30.
-const joiner = "\u034f"
-
 type lowercase struct{}
 
-func (*lowercase) normalize(text string, _ int) (string, error) { return lower(text), nil }
+func (*lowercase) normalize(text string, _ *budget) (string, error) { return lower(text), nil }
 
 // lower is the lower case of each character for itself, as Unicode has it. One becomes two.
 func lower(text string) string {
@@ -60,17 +47,8 @@ func lower(text string) string {
 // stripAccents takes marks away that are characters of their own.
 type stripAccents struct{}
 
-func (*stripAccents) normalize(text string, _ int) (string, error) {
-	return without(text, unicode.IsMark), nil
-}
-
-func without(text string, drop func(rune) bool) string {
-	return strings.Map(func(r rune) rune {
-		if drop(r) {
-			return -1
-		}
-		return r
-	}, text)
+func (*stripAccents) normalize(text string, b *budget) (string, error) {
+	return b.without(text, unicode.IsMark), nil
 }
 
 // strip takes spaces away from the ends.
@@ -79,9 +57,11 @@ type strip struct {
 	Right bool `json:"strip_right"`
 }
 
-func (s *strip) normalize(text string, _ int) (string, error) {
+func (s *strip) normalize(text string, b *budget) (string, error) {
 	if s.Left {
-		text = strings.TrimLeftFunc(text, unicode.IsSpace)
+		left := strings.TrimLeftFunc(text, unicode.IsSpace)
+		b.dropped = b.dropped || len(left) < len(text)
+		text = left
 	}
 	if s.Right {
 		text = strings.TrimRightFunc(text, unicode.IsSpace)
@@ -93,24 +73,24 @@ type prepend struct {
 	Prepend string `json:"prepend"`
 }
 
-func (p *prepend) normalize(text string, most int) (string, error) {
+func (p *prepend) normalize(text string, b *budget) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	return p.Prepend + text, grown(len(p.Prepend)+len(text), most)
+	return p.Prepend + text, grown(len(p.Prepend)+len(text), b.bytes)
 }
 
 // replace puts a text in the place of each match.
 type replace struct {
-	Pattern pattern `json:"pattern"`
-	Content string  `json:"content"`
-	by      *splitter
+	Pattern textOrRegex `json:"pattern"`
+	Content string      `json:"content"`
+	by      *pattern.Pattern
 }
 
-// pattern is a text or a regular expression, and the other is empty.
-type pattern struct{ text, regex string }
+// textOrRegex is a text or a regular expression, and the other is empty.
+type textOrRegex struct{ text, regex string }
 
-func (p *pattern) UnmarshalJSON(data []byte) error {
+func (p *textOrRegex) UnmarshalJSON(data []byte) error {
 	var keys struct {
 		String string `json:"String"`
 		Regex  string `json:"Regex"`
@@ -126,45 +106,45 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 
 func (r *replace) prepare() (err error) {
 	if r.Pattern.regex != "" {
-		r.by, err = newSplitter(r.Pattern.regex, matchLimit)
+		r.by, err = pattern.Compile(r.Pattern.regex)
 	}
 	return err
 }
 
-func (r *replace) normalize(text string, most int) (string, error) {
+func (r *replace) normalize(text string, b *budget) (string, error) {
 	if r.by != nil {
-		return r.matches(text, most)
+		return r.matches(text, b)
 	}
 	old := r.Pattern.text
 	times, more := int64(strings.Count(text, old)), int64(len(r.Content)-len(old))
-	if err := grown(int64(len(text))+times*more, most); err != nil {
+	if err := grown(int64(len(text))+times*more, b.bytes); err != nil {
 		return "", err
+	}
+	if strings.HasPrefix(text, old) {
+		r.beginning(old, b)
 	}
 	return strings.ReplaceAll(text, old, r.Content), nil
 }
 
-// matches replaces what matches a regular expression.
-func (r *replace) matches(text string, most int) (string, error) {
-	var b strings.Builder
-	err := r.by.each(text, func(part string, matched bool) error {
-		if matched {
-			part = r.Content
-		}
-		b.WriteString(part)
-		return grown(b.Len(), most)
-	})
-	return b.String(), err
+// beginning notes what happens to a match with which the text begins. To Hugging Face's tokenizers
+// the new text stands for the last letter of the old one.
+func (r *replace) beginning(old string, b *budget) {
+	b.dropped = b.dropped || utf8.RuneCountInString(old) > 1 || old != "" && r.Content == ""
 }
 
-// A text of n bytes may become mostGrowth·n + freeGrowth bytes. The longest decomposition that
-// Unicode has is 11 for one.
-const mostGrowth, freeGrowth = 16, 1024
-
-// grown refuses texts that a tokenizer made much longer than they were.
-func grown[N int | int64](size N, most int) error {
-	if int64(size) > int64(most) {
-		return fmt.Errorf("the tokenizer makes a text much longer, want at most %d bytes of each byte "+
-			"and %d more", mostGrowth, freeGrowth)
-	}
-	return nil
+// matches replaces what matches a regular expression.
+func (r *replace) matches(text string, b *budget) (string, error) {
+	var made strings.Builder
+	at := 0
+	err := r.by.Each(text, &b.steps, func(part string, matched bool) error {
+		if matched && at == 0 {
+			r.beginning(part, b)
+		}
+		if at += len(part); matched {
+			part = r.Content
+		}
+		made.WriteString(part)
+		return grown(made.Len(), b.bytes)
+	})
+	return made.String(), err
 }

@@ -18,15 +18,15 @@ type cleaning struct {
 
 func newCleaning() *cleaning { return &cleaning{Clean: true, Chinese: true, Lower: true} }
 
-func (c *cleaning) normalize(text string, _ int) (string, error) {
+func (c *cleaning) normalize(text string, b *budget) (string, error) {
 	if c.Clean {
-		text = strings.Map(clean, text)
+		text = strings.Map(clean, b.without(text, isControl))
 	}
 	if c.Chinese {
 		text = spaced(text)
 	}
 	if c.strips() {
-		text = without(norm.NFD.String(text), func(r rune) bool { return inBERT(r, unicode.Mn) })
+		text = b.without(inForm(norm.NFD, text), func(r rune) bool { return inBERT(r, unicode.Mn) })
 	}
 	if c.Lower {
 		text = lower(text)
@@ -45,14 +45,15 @@ func inBERT(r rune, categories ...*unicode.RangeTable) bool {
 
 var unicode8 = rangetable.Assigned("8.0.0")
 
-// clean drops control characters, and makes all spaces one.
+// isControl says of control characters that they are dropped, but for spaces.
+func isControl(r rune) bool {
+	return r != '\t' && r != '\n' && r != '\r' && (r == 0 || r == unicode.ReplacementChar ||
+		inBERT(r, unicode.Cc, unicode.Cf, unicode.Co))
+}
+
+// clean makes all spaces one.
 func clean(r rune) rune {
-	switch {
-	case r == '\t' || r == '\n' || r == '\r':
-		return ' '
-	case r == 0 || r == unicode.ReplacementChar || inBERT(r, unicode.Cc, unicode.Cf, unicode.Co):
-		return -1
-	case unicode.IsSpace(r):
+	if unicode.IsSpace(r) {
 		return ' '
 	}
 	return r

@@ -1,6 +1,7 @@
 package tokenize
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -41,15 +42,64 @@ func TestNormalizers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.normalize(c.text, 1000); err != nil || got != c.want {
+		got, err := budgetFor(len(c.text)).normalize(c.text, p.normalizers)
+		if err != nil || got != c.want {
 			t.Errorf("%s: %q becomes %q (%v), want %q", c.stage, c.text, got, err, c.want)
 		}
 	}
-	marks := strings.Repeat("\u0301", 40)
-	if got, err := (&unicodeForm{norm.NFC}).normalize("e"+marks, 1000); err == nil {
-		t.Errorf("with 40 marks there is no error, but %q", got)
+}
+
+// TestManyMarks has letters with more marks than the library joins, as Unicode defines their forms.
+func TestManyMarks(t *testing.T) {
+	acute, below := strings.Repeat("\u0301", 40), strings.Repeat("\u0323", 20)
+	for _, c := range []struct{ stage, text, want string }{
+		{"NFC", "e" + acute, "é" + acute[2:]},
+		{"NFC", "é" + acute, "é" + acute},
+		{"NFD", "é" + acute, "e\u0301" + acute},
+		{"NFKC", "ﬁ" + acute, "fí" + acute[2:]},
+		{"NFKD", "ﬁ" + acute, "fi" + acute},
+		{"NFD", "a" + acute + below, "a" + below + acute},
+		{"NFC", "a" + acute + below, "ạ" + below[2:] + acute},
+		{"NFC", "Å" + below + acute, "Ạ" + below[2:] + "\u030a" + acute}, // of which Å comes after the dot
+		{"NFC", acute + "e", acute + "e"},
+		{"NFC", "e\u034f" + acute, "e\u034f" + acute},
+		{"NFC", "e" + acute + "\u034f" + acute, "é" + acute[2:] + "\u034f" + acute},
+		{"NFC", "각" + acute + "\u1100\u1161\u11a8", "각" + acute + "각"},
+		{"NFC", "\u0915\u093c" + acute, "\u0915\u093c" + acute},           // is not composed
+		{"NFC", "\u09c7" + below + "\u09be", "\u09c7" + below + "\u09be"}, // marks are between
+		{"NFC", "ö a" + acute + " ﬁ", "ö á" + acute[2:] + " ﬁ"},
+	} {
+		p, err := newPipeline([]byte(`{"type": "`+c.stage+`"}`), nil, nil, nil, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := budgetFor(len(c.text)).normalize(c.text, p.normalizers)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+q becomes %+q (%v), want %+q", c.stage, c.text, got, err, c.want)
+		}
 	}
-	if got, _ := newCleaning().normalize("E"+marks, 1000); got != "e" {
+	if got, _ := newCleaning().normalize("E"+acute, budgetFor(100)); got != "e" {
 		t.Errorf("cleaned, a letter with 40 marks is %q, want e", got)
+	}
+}
+
+// TestFormsOfTheLibrary compares forms of random texts of few marks with the library's.
+func TestFormsOfTheLibrary(t *testing.T) {
+	source := rand.New(rand.NewPCG(3, 5))
+	letters := []rune("aeo Åéﬁ각ᄀ가각한क़ে়\u09be\u09c7\u0301\u0323\u0307\u030a\u0344\u0345\u05bc\u0315ṩſ①㌀\u1161\u11a8\u034f\U0001d15e")
+	for range 20000 {
+		var text []rune
+		for range source.IntN(12) {
+			text = append(text, letters[source.IntN(len(letters))])
+		}
+		for _, form := range []norm.Form{norm.NFC, norm.NFD, norm.NFKC, norm.NFKD} {
+			got := decomposed(form, string(text))
+			if form == norm.NFC || form == norm.NFKC {
+				got = composed(got)
+			}
+			if want := form.String(string(text)); string(got) != want {
+				t.Fatalf("form %d: %+q becomes %+q, want %+q", form, string(text), string(got), want)
+			}
+		}
 	}
 }

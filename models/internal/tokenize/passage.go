@@ -61,21 +61,23 @@ func (p *pipeline) separate(s passage) []piece {
 // separateNormal normalizes a piece and cuts those out that are found after that. Which letters of
 // a normalized text are of users is not known, and does not matter if there are no control tokens
 // in it, or as many without what users wrote.
-func (p *pipeline) separateNormal(part piece, most int) (parts []piece, size int, err error) {
-	text, err := p.normalize(part.text, most)
-	if err != nil {
-		return nil, 0, err
+func (p *pipeline) separateNormal(part piece, b *budget) (parts []piece, err error) {
+	text, err := b.normalize(part.text, p.normalizers)
+	if err != nil || text == "" {
+		return nil, err
 	}
 	whole := part
-	whole.text, whole.trusted = text, text
+	whole.text, whole.trusted, whole.first = text, text, part.first && !b.dropped
 	parts = p.normal.split(whole)
 	if part.text == part.trusted || p.normal == nil {
-		return parts, len(text), nil
+		b.bytes -= len(text)
+		return parts, nil
 	}
-	without, err := p.normalize(strings.ReplaceAll(part.trusted, notTrusted, "\ufffd"), most)
+	without, err := b.normalize(strings.ReplaceAll(part.trusted, notTrusted, "\ufffd"), p.normalizers)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
+	b.bytes -= len(text)
 	allowed := controls(p.normal.split(piece{text: without, trusted: without}))
 	switch {
 	case slices.Equal(controls(parts), allowed):
@@ -86,7 +88,7 @@ func (p *pipeline) separateNormal(part piece, most int) (parts []piece, size int
 		err = errors.New("a message has the text of a control token, and the template beside it has " +
 			"control tokens that are found after normalizers, want another message")
 	}
-	return parts, len(text), err
+	return parts, err
 }
 
 // controls are the numbers of control tokens.

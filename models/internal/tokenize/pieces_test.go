@@ -3,26 +3,31 @@ package tokenize
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestPatternsEnd has patterns that try again and again: in one match, and in many short ones.
-func TestPatternsEnd(t *testing.T) {
-	for pattern, text := range map[string]string{
-		`(a+)+$`:         strings.Repeat("a", 40) + "b",
-		`b(?=(a+)+c)|b+`: strings.Repeat("b"+strings.Repeat("a", 16), 1000),
+// TestPatternsAreCounted has a pattern that tries again and again, in each of its stages, and one
+// text for which all of them are enough.
+func TestPatternsAreCounted(t *testing.T) {
+	split := `{'type': 'Split', 'behavior': 'Isolated', 'pattern': {'Regex': '(a|aa)+$'}}`
+	replace := `{'type': 'Replace', 'content': '', 'pattern': {'Regex': '(?:a|aa)+c'}}`
+	for what, stages := range map[string]string{
+		"pre_tokenizer": `'pre_tokenizer': ` + split,
+		"normalizer":    `'normalizer': ` + replace,
+		"many": `'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': [{'type': 'Split',
+			'behavior': 'Isolated', 'pattern': {'Regex': 'a{26}b'}}, ` + split + `]}`,
 	} {
-		s, err := newSplitter(pattern, 50*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
+		tokenizer := tokenizerOf(t, `{`+stages+`, 'model': {'merges': [], 'unk_token': 'a',
+			'vocab': {'a': 1}}}`)
+		if got, err := tokenizer.Encode("aaab"); err != nil || len(got) != 4 {
+			t.Errorf("%s: a short text has tokens %v (%v), want 4", what, got, err)
 		}
-		start := time.Now()
-		_, err = s.split(piece{text: text})
-		if err == nil || !strings.Contains(err.Error(), "takes more than") {
-			t.Errorf("%s: the error is %v, want it to say that it takes too long", pattern, err)
+		text := strings.Repeat("a", 60) + "b"
+		if what == "many" { // of which each takes few
+			text = strings.Repeat(strings.Repeat("a", 26)+"b", 100)
 		}
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s took %v, want less than a second", pattern, took)
+		if _, err := tokenizer.Encode(text); err == nil ||
+			!strings.Contains(err.Error(), "needs too many steps for a text of") {
+			t.Errorf("%s: the error is %v, want it to say that there are too many steps", what, err)
 		}
 	}
 }
@@ -50,8 +55,8 @@ func TestTextsDoNotGrow(t *testing.T) {
 		}
 	}
 	million := strings.Repeat("a", 1<<20)
-	growing := &replace{Pattern: pattern{text: "a"}, Content: million}
-	if _, err := growing.normalize(million, 1<<24); err == nil {
+	growing := &replace{Pattern: textOrRegex{text: "a"}, Content: million}
+	if _, err := growing.normalize(million, &budget{bytes: 1 << 24}); err == nil {
 		t.Error("a terabyte is no error")
 	}
 	l := loaderOf(t, map[string]string{"tokenizer.json": `{'normalizer': {'type': 'Sequence',

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
@@ -84,7 +83,7 @@ func (p *pipeline) find(added []addedToken) (err error) {
 		return err
 	}
 	p.normal, err = newFinder(normal, func(s string) (string, error) {
-		return p.normalize(s, mostGrowth*len(s)+freeGrowth)
+		return budgetFor(len(s)).normalize(s, p.normalizers)
 	})
 	return err
 }
@@ -168,66 +167,22 @@ func (p *pipeline) pieces(s passage) (pieces []piece, err error) {
 	if !utf8.ValidString(s.text) {
 		return nil, fmt.Errorf("prompt %q is not UTF-8", s.text)
 	}
-	b := budget{mostGrowth*len(s.text) + freeGrowth, time.Now()}
-	rest := b.bytes
+	b := budgetFor(len(s.text))
+	most := b.bytes
 	for _, part := range p.separate(s) {
-		parts, size := []piece{part}, 0
+		parts := []piece{part}
 		if part.token == nil {
-			if parts, size, err = p.separateNormal(part, rest); err != nil {
+			if parts, err = p.separateNormal(part, b); err != nil {
 				return nil, err
 			}
 		}
-		rest -= size
 		pieces = append(pieces, parts...)
 	}
+	b.bytes = most
 	for _, stage := range p.preTokenizers {
 		if pieces, err = b.split(pieces, stage); err != nil {
 			return nil, err
 		}
 	}
 	return pieces, nil
-}
-
-// normalize applies all normalizers.
-func (p *pipeline) normalize(text string, most int) (_ string, err error) {
-	for _, n := range p.normalizers {
-		if text, err = n.normalize(text, most); err == nil {
-			err = grown(len(text), most)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return text, nil
-}
-
-// budget is what the pre-tokenizers may make of a text.
-type budget struct {
-	bytes int // of all pieces
-	start time.Time
-}
-
-// split applies a pre-tokenizer to what is text.
-func (b *budget) split(pieces []piece, stage preTokenizer) (parts []piece, err error) {
-	size := 0
-	for _, p := range pieces {
-		more := []piece{p}
-		if p.token == nil {
-			more, err = stage.split(p)
-		}
-		for _, part := range more {
-			size += len(part.text)
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case time.Since(b.start) > timeFor(matchLimit, b.bytes):
-			return nil, fmt.Errorf("the pre_tokenizer takes more than %v for a text, want less",
-				timeFor(matchLimit, b.bytes))
-		case grown(size, b.bytes) != nil:
-			return nil, grown(size, b.bytes)
-		}
-		parts = append(parts, more...)
-	}
-	return parts, nil
 }

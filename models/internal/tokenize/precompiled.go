@@ -79,7 +79,7 @@ func (p *precompiled) become(text string) (string, bool) {
 
 // normalize replaces what a reader takes for a letter, if it has fewer than 6 bytes, or else each
 // of its characters, as Hugging Face's tokenizers do.
-func (p *precompiled) normalize(text string, most int) (string, error) {
+func (p *precompiled) normalize(text string, budget *budget) (string, error) {
 	var b strings.Builder
 	state, letter := -1, ""
 	for len(text) > 0 {
@@ -96,7 +96,7 @@ func (p *precompiled) normalize(text string, most int) (string, error) {
 			}
 			b.WriteString(character)
 		}
-		if err := grown(b.Len(), most); err != nil {
+		if err := grown(b.Len(), budget.bytes); err != nil {
 			return "", err
 		}
 	}
@@ -116,11 +116,12 @@ func nextLetter(text string, state int) (letter, rest string, _ int) {
 // nmt is the first step of nmt_nfkc alone: control characters vanish, and spaces are one.
 type nmt struct{}
 
-func (*nmt) normalize(text string, _ int) (string, error) {
+func (*nmt) normalize(text string, b *budget) (string, error) {
+	text = b.without(text, func(r rune) bool {
+		return 1 <= r && r <= 8 || r == 11 || 14 <= r && r <= 31 || r == 127 || r == 0x8f || r == 0x9f
+	})
 	return strings.Map(func(r rune) rune {
 		switch {
-		case 1 <= r && r <= 8, r == 11, 14 <= r && r <= 31, r == 127, r == 0x8f, r == 0x9f:
-			return -1
 		case r == 9, r == 10, r == 12, r == 13, r == 0x1680, 0x200b <= r && r <= 0x200f, r == 0x2028,
 			r == 0x2029, r == 0x2581, r == 0xfeff, r == 0xfffd:
 			return ' '

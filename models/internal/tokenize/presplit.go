@@ -5,11 +5,14 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/models/internal/pattern"
 )
 
-// preTokenizer cuts pieces into smaller ones, in which the model finds tokens.
+// preTokenizer cuts pieces into smaller ones, in which the model finds tokens. What it does with
+// patterns is counted.
 type preTokenizer interface {
-	split(p piece) ([]piece, error)
+	split(p piece, steps *pattern.Steps) ([]piece, error)
 }
 
 var preTokenizerKinds = stageKinds[preTokenizer]{"pre_tokenizer", "pretokenizers",
@@ -27,7 +30,7 @@ type byteLevel struct {
 	AddSpace    bool `json:"add_prefix_space"`
 	UseRegex    bool `json:"use_regex"`
 	TrimOffsets bool `json:"trim_offsets"` // has no effect on tokens
-	words       *splitter
+	words       *pattern.Pattern
 }
 
 // gpt2 is what GPT-2 splits text into.
@@ -35,18 +38,18 @@ const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 func (b *byteLevel) prepare() (err error) {
 	if b.UseRegex {
-		b.words, err = newSplitter(gpt2, matchLimit)
+		b.words, err = pattern.Compile(gpt2)
 	}
 	return err
 }
 
-func (b *byteLevel) split(p piece) (parts []piece, err error) {
+func (b *byteLevel) split(p piece, steps *pattern.Steps) (parts []piece, err error) {
 	if b.AddSpace && !strings.HasPrefix(p.text, " ") {
 		p.text = " " + p.text
 	}
 	parts = []piece{p}
 	if b.UseRegex {
-		parts, err = b.words.split(p)
+		parts, err = p.cutBy(b.words, steps)
 	}
 	for i := range parts {
 		parts[i].text = bytesToLetters(parts[i].text)
@@ -56,10 +59,10 @@ func (b *byteLevel) split(p piece) (parts []piece, err error) {
 
 // splitBy cuts before and after what matches a pattern, or behind each space.
 type splitBy struct {
-	Pattern  pattern `json:"pattern"`
-	Behavior string  `json:"behavior"`
-	Invert   bool    `json:"invert"` // has no effect on Isolated
-	by       *splitter
+	Pattern  textOrRegex `json:"pattern"`
+	Behavior string      `json:"behavior"`
+	Invert   bool        `json:"invert"` // has no effect on Isolated
+	by       *pattern.Pattern
 }
 
 func (s *splitBy) prepare() (err error) {
@@ -70,13 +73,13 @@ func (s *splitBy) prepare() (err error) {
 		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated, "+
 			"or a space and MergedWithPrevious", s.Pattern.text, s.Behavior)
 	}
-	s.by, err = newSplitter(s.Pattern.regex, matchLimit)
+	s.by, err = pattern.Compile(s.Pattern.regex)
 	return err
 }
 
-func (s *splitBy) split(p piece) ([]piece, error) {
+func (s *splitBy) split(p piece, steps *pattern.Steps) ([]piece, error) {
 	if s.by != nil {
-		return s.by.split(p)
+		return p.cutBy(s.by, steps)
 	}
 	var ends []int
 	for at := range len(p.text) {
@@ -90,7 +93,7 @@ func (s *splitBy) split(p piece) ([]piece, error) {
 // digits cuts before and after numbers.
 type digits struct {
 	Individual bool `json:"individual_digits"`
-	by         *splitter
+	by         *pattern.Pattern
 }
 
 func (d *digits) prepare() (err error) {
@@ -98,11 +101,13 @@ func (d *digits) prepare() (err error) {
 	if d.Individual {
 		numbers = `\p{N}`
 	}
-	d.by, err = newSplitter(numbers, matchLimit)
+	d.by, err = pattern.Compile(numbers)
 	return err
 }
 
-func (d *digits) split(p piece) ([]piece, error) { return d.by.split(p) }
+func (d *digits) split(p piece, steps *pattern.Steps) ([]piece, error) {
+	return p.cutBy(d.by, steps)
+}
 
 // metaspace shows spaces, and that there might have been one at the beginning.
 type metaspace struct {
@@ -135,7 +140,7 @@ func (m *metaspace) prepare() error {
 	return nil
 }
 
-func (m *metaspace) split(p piece) ([]piece, error) {
+func (m *metaspace) split(p piece, _ *pattern.Steps) ([]piece, error) {
 	p.text = strings.ReplaceAll(p.text, " ", m.Replacement)
 	if (*m.Scheme == "always" || *m.Scheme == "first" && p.first) &&
 		!strings.HasPrefix(p.text, m.Replacement) {
@@ -153,16 +158,15 @@ func (m *metaspace) split(p piece) ([]piece, error) {
 // bertWords are what is between spaces, and punctuation marks.
 type bertWords struct{}
 
-func (*bertWords) split(p piece) (parts []piece, err error) {
-	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
-		part := piece{text: word, first: p.first && i == 0, users: p.users}
+func (*bertWords) split(p piece, _ *pattern.Steps) (parts []piece, err error) {
+	for _, word := range p.fields() {
 		var ends []int
-		for at, r := range word {
+		for at, r := range word.text {
 			if inBERT(r, unicode.P) || r < 128 && unicode.IsSymbol(r) {
 				ends = append(ends, at, at+utf8.RuneLen(r))
 			}
 		}
-		parts = append(parts, part.cut(ends...)...)
+		parts = append(parts, word.cut(ends...)...)
 	}
 	return parts, nil
 }
@@ -170,9 +174,4 @@ func (*bertWords) split(p piece) (parts []piece, err error) {
 // words are what is between spaces.
 type words struct{}
 
-func (*words) split(p piece) (parts []piece, err error) {
-	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
-		parts = append(parts, piece{text: word, first: p.first && i == 0, users: p.users})
-	}
-	return parts, nil
-}
+func (*words) split(p piece, _ *pattern.Steps) ([]piece, error) { return p.fields(), nil }

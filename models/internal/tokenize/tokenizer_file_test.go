@@ -131,9 +131,9 @@ func TestRefusedTokenizers(t *testing.T) {
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '` + strings.Repeat("a", 10001) +
 			`'}`): "the pattern has 10001 bytes, want at most 10000",
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '(?<'}`): `pre_tokenizer Split: the pattern "(?<" has`,
-		split(`'behavior': 'Isolated', 'pattern': {'Regex': 'a)'}`):  `the pattern "a)": error parsing`,
+		split(`'behavior': 'Isolated', 'pattern': {'Regex': 'a)'}`):  `the pattern "a)" has a ) too many`,
 		`{'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'a)'}, 'content': ''}, ` + model +
-			`}`: `normalizer Replace: the pattern "a)": error parsing`,
+			`}`: `normalizer Replace: the pattern "a)" has a ) too many`,
 		`{'normalizer': {'type': 'Sequence', 'normalizers': [], 'pretokenizers': []}, ` + model +
 			`}`: `key "pretokenizers" is []`,
 		`{'normalizer': [], ` + model + `}`: `normalizer is of type ""`,

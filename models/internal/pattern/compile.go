@@ -1,0 +1,187 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dlclark/regexp2/v2/syntax"
+)
+
+// operation is what an instruction does.
+type operation int
+
+const (
+	opMatch  operation = iota // ends the pattern, or what a group tries apart
+	opFail                    // matches nothing
+	opText                    // matches a text
+	opLetter                  // matches a letter of a set
+	opMost                    // matches as many as there are
+	opMostAtomic
+	opLeast // matches as few as the rest needs
+	opReference
+	opBegin   // of the text
+	opEnd     // of the text
+	opEndLine // or before a line feed that ends it
+	opChoose
+	opJump
+	opEnter // begins a loop
+	opRepeat
+	opRepeatLeast
+	opAhead // tries what follows, and stays in its place; it may look behind, too
+	opNot   // succeeds where that does not match
+	opAtomic
+	opOpen // begins a group
+	opClose
+	opTried // no match begins before this place
+)
+
+// instruction is a step of a pattern.
+type instruction struct {
+	op       operation
+	back     bool // from right to left, as in what looks behind
+	to       int  // the next instruction, where it is not the one below
+	index    int  // of a loop's counter, or of a group
+	min, max int  // of a loop
+	text     string
+	set      *letters
+	choices  []choice
+}
+
+// choice is a branch of an alternative.
+type choice struct {
+	to    int
+	empty bool // may match nothing
+	starts
+}
+
+// compiler makes instructions of a tree.
+type compiler struct {
+	code     []instruction
+	counters int
+	groups   map[int]int // the places of groups that are referred to
+	err      error
+}
+
+// findReferences counts groups that are referred to. Others leave no trace.
+func (c *compiler) findReferences(n *syntax.RegexNode) {
+	if n.T == syntax.NtRef {
+		if _, ok := c.groups[n.M]; !ok {
+			c.groups[n.M] = len(c.groups)
+		}
+	}
+	for _, child := range n.Children {
+		c.findReferences(child)
+	}
+}
+
+func (c *compiler) emit(in instruction) int {
+	c.code = append(c.code, in)
+	return len(c.code) - 1
+}
+
+// looks are instructions of nodes that match no letters.
+var looks = map[syntax.NodeType]operation{syntax.NtNothing: opFail, syntax.NtBeginning: opBegin,
+	syntax.NtEnd: opEnd, syntax.NtEndZ: opEndLine, syntax.NtUpdateBumpalong: opTried}
+
+// apart are instructions of groups of which only the first match counts.
+var apart = map[syntax.NodeType]operation{syntax.NtPosLook: opAhead, syntax.NtNegLook: opNot,
+	syntax.NtAtomic: opAtomic}
+
+// node emits what a node matches.
+func (c *compiler) node(n *syntax.RegexNode) {
+	in := instruction{back: n.Options&syntax.RightToLeft != 0, min: n.M, max: n.N}
+	op, isLook := looks[n.T]
+	group, isApart := apart[n.T]
+	switch {
+	case isLook:
+		c.emit(instruction{op: op})
+	case isApart:
+		at := c.emit(instruction{op: group})
+		c.node(n.Children[0])
+		c.emit(instruction{op: opMatch})
+		c.code[at].to = len(c.code)
+	case isLetters(n):
+		in.set = lettersOf(n)
+		c.letters(n, in)
+	case n.T == syntax.NtMulti:
+		in.op, in.text = opText, string(n.Str)
+		c.emit(in)
+	case n.T == syntax.NtRef && n.Options&syntax.IgnoreCase == 0:
+		in.op, in.index = opReference, c.groups[n.M]
+		c.emit(in)
+	case n.T == syntax.NtLoop || n.T == syntax.NtLazyloop:
+		c.loop(n, in)
+	case n.T == syntax.NtAlternate:
+		c.alternate(n, in.back)
+	case n.T == syntax.NtCapture:
+		c.capture(n, in.back)
+	case n.T == syntax.NtConcatenate || n.T == syntax.NtGroup || n.T == syntax.NtEmpty:
+		for _, child := range n.Children {
+			c.node(child)
+		}
+	case n.T == syntax.NtRef:
+		c.err = errors.New("it refers to a group where case is ignored, want no (?i) there")
+	default:
+		c.err = fmt.Errorf("it has %s, want what published tokenizers have", n.Description())
+	}
+}
+
+// letters emits a letter or a loop of letters.
+func (c *compiler) letters(n *syntax.RegexNode, in instruction) {
+	switch n.T {
+	case syntax.NtOne, syntax.NtNotone, syntax.NtSet:
+		in.op = opLetter
+	case syntax.NtOnelazy, syntax.NtNotonelazy, syntax.NtSetlazy:
+		in.op = opLeast
+	case syntax.NtOneloopatomic, syntax.NtNotoneloopatomic, syntax.NtSetloopatomic:
+		in.op = opMostAtomic
+	default:
+		in.op = opMost
+	}
+	c.emit(in)
+}
+
+// loop emits what comes again: a counter is set to 0, and what decides about the next time stands
+// before it.
+func (c *compiler) loop(n *syntax.RegexNode, in instruction) {
+	in.index = c.counters
+	c.counters++
+	c.emit(instruction{op: opEnter, index: in.index})
+	if in.op = opRepeat; n.T == syntax.NtLazyloop {
+		in.op = opRepeatLeast
+	}
+	at := c.emit(in)
+	c.node(n.Children[0])
+	c.emit(instruction{op: opJump, to: at})
+	c.code[at].to = len(c.code)
+}
+
+// alternate emits branches, each with a jump to where all end.
+func (c *compiler) alternate(n *syntax.RegexNode, back bool) {
+	at := c.emit(instruction{op: opChoose, back: back})
+	var choices []choice
+	var ends []int
+	for _, child := range n.Children {
+		next := choice{to: len(c.code)}
+		next.starts, next.empty = startsOf(child)
+		choices = append(choices, next)
+		c.node(child)
+		ends = append(ends, c.emit(instruction{op: opJump}))
+	}
+	for _, end := range ends {
+		c.code[end].to = len(c.code)
+	}
+	c.code[at].choices = choices
+}
+
+// capture emits a group.
+func (c *compiler) capture(n *syntax.RegexNode, back bool) {
+	index, ok := c.groups[n.M]
+	if ok {
+		c.emit(instruction{op: opOpen, index: index, back: back})
+	}
+	c.node(n.Children[0])
+	if ok {
+		c.emit(instruction{op: opClose, index: index, back: back})
+	}
+}

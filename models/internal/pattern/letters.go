@@ -1,0 +1,129 @@
+package pattern
+
+import (
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2/v2/syntax"
+)
+
+// letters is a set of them.
+type letters struct {
+	ascii [utf8.RuneSelf]bool
+	more  func(r rune) bool // of all
+	pages [1 << 16 / pageSize]atomic.Pointer[page]
+}
+
+// page says which of some letters that follow each other are in a set. It is made when one of them
+// is first asked for: tables of categories are slower.
+type page [pageSize / 64]uint64
+
+const pageSize = 256
+
+// lettersOf is the set of a node that matches one letter, or a loop of that.
+func lettersOf(n *syntax.RegexNode) *letters {
+	s := &letters{more: hasOf(n)}
+	for r := range rune(utf8.RuneSelf) {
+		s.ascii[r] = s.more(r)
+	}
+	return s
+}
+
+// hasOf says of a letter whether such a node matches it.
+func hasOf(n *syntax.RegexNode) func(r rune) bool {
+	if n.IsSetFamily() {
+		return n.Set.Contains
+	}
+	letter, other := n.Ch, n.IsNotoneFamily()
+	return func(r rune) bool { return (r == letter) != other }
+}
+
+// has says whether a letter is in the set.
+func (s *letters) has(r rune) bool {
+	if r < utf8.RuneSelf {
+		return s.ascii[r]
+	}
+	if int(r) >= len(s.pages)*pageSize {
+		return s.more(r)
+	}
+	p := s.pages[r/pageSize].Load()
+	if p == nil {
+		p = s.makePage(r / pageSize)
+	}
+	r %= pageSize
+	return p[r/64]>>(r%64)&1 == 1
+}
+
+func (s *letters) makePage(i rune) *page {
+	p := &page{}
+	for r := range rune(pageSize) {
+		if s.more(i*pageSize + r) {
+			p[r/64] |= 1 << (r % 64)
+		}
+	}
+	s.pages[i].Store(p)
+	return p
+}
+
+// starts are the first bytes of texts.
+type starts [4]uint64
+
+func (s *starts) add(b byte)      { s[b/64] |= 1 << (b % 64) }
+func (s *starts) has(b byte) bool { return s[b/64]>>(b%64)&1 == 1 }
+
+func (s *starts) join(t starts) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
+
+// startsOf are the bytes that what a node matches begins with, and whether it may be empty. Those
+// that are not ASCII are one.
+func startsOf(n *syntax.RegexNode) (s starts, empty bool) {
+	switch n.T {
+	case syntax.NtMulti:
+		s.addLetters(func(r rune) bool { return r == n.Str[0] })
+	case syntax.NtConcatenate:
+		empty = true
+		for i := 0; i < len(n.Children) && empty; i++ {
+			var more starts
+			more, empty = startsOf(n.Children[i])
+			s.join(more)
+		}
+	case syntax.NtAlternate:
+		for _, child := range n.Children {
+			more, none := startsOf(child)
+			s.join(more)
+			empty = empty || none
+		}
+	case syntax.NtCapture, syntax.NtGroup, syntax.NtAtomic, syntax.NtLoop, syntax.NtLazyloop:
+		s, empty = startsOf(n.Children[0])
+		loop := n.T == syntax.NtLoop || n.T == syntax.NtLazyloop
+		empty = empty || loop && n.M == 0
+	case syntax.NtNothing:
+	case syntax.NtRef:
+		return starts{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}, true
+	default:
+		if !isLetters(n) {
+			return s, true // looks only
+		}
+		s.addLetters(hasOf(n))
+		empty = n.M == 0 && n.T != syntax.NtOne && n.T != syntax.NtNotone && n.T != syntax.NtSet
+	}
+	return s, empty
+}
+
+// addLetters adds first bytes of letters, of those beyond ASCII all.
+func (s *starts) addLetters(has func(r rune) bool) {
+	for b := range byte(utf8.RuneSelf) {
+		if has(rune(b)) {
+			s.add(b)
+		}
+	}
+	s[2], s[3] = 1<<64-1, 1<<64-1
+}
+
+// isLetters says whether a node matches a letter of a set, or some.
+func isLetters(n *syntax.RegexNode) bool {
+	return n.IsOneFamily() || n.IsNotoneFamily() || n.IsSetFamily()
+}

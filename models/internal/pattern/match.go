@@ -1,0 +1,355 @@
+package pattern
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// matcher matches a pattern by trying: where there is more than one way to go on, it keeps the
+// others on a stack.
+type matcher struct {
+	*Pattern
+	text    string
+	steps   Steps // that are left, below 0 if they were not enough
+	deepest int   // most entries of the stack
+	tried   int   // no match begins before
+	stack   []entry
+	counts  []count // of loops
+	spans   []span  // of groups
+}
+
+// entry is another way to go on, or what a counter or a group was before it changed.
+type entry struct {
+	kind   kind
+	pc     int // the instruction, or the index of the counter or group
+	at     int // the place in the text, or a part of the old value
+	second int // the last place of a loop, the next choice, or the rest of the old value
+	third  int
+}
+
+type kind int
+
+const (
+	anotherWay kind = iota
+	oldCount
+	oldSpan
+)
+
+// count is how often a loop went round, and where it did so last.
+type count struct{ times, at int }
+
+// span is the text of a group, and where one is open.
+type span struct{ open, from, to int }
+
+var noSpan = span{-1, -1, -1}
+
+// push keeps an entry. A stack that is too deep ends the match as too many steps do.
+func (m *matcher) push(e entry) {
+	if len(m.stack) >= m.deepest {
+		m.steps = -1
+		return
+	}
+	m.stack = append(m.stack, e)
+}
+
+// run matches from an instruction and a place on, up to an instruction that ends the match.
+func (m *matcher) run(pc, at int) (end int, ok bool) {
+	base := len(m.stack)
+	for {
+		if m.steps--; m.steps < 0 {
+			return 0, false
+		}
+		in := &m.code[pc]
+		next, ok := pc+1, true
+		switch in.op {
+		case opMatch:
+			m.keepOld(base)
+			return at, true
+		case opText:
+			at, ok = in.move(m.text, at)
+		case opLetter:
+			at, ok = in.letter(m.text, at)
+		case opMost, opMostAtomic:
+			at, ok = m.most(in, pc, at)
+		case opLeast:
+			at, ok = m.least(in, pc, at)
+		case opChoose:
+			next, ok = m.choose(in, pc, at, 0)
+		case opJump:
+			next = in.to
+		case opEnter, opOpen, opClose, opTried:
+			m.note(in, at)
+		case opRepeat, opRepeatLeast:
+			next, ok = m.repeat(in, pc, at)
+		case opAhead, opNot, opAtomic:
+			next = in.to
+			at, ok = m.apart(in, pc, at)
+		default:
+			at, ok = m.look(in, at)
+		}
+		if pc = next; !ok {
+			if pc, at, ok = m.back(base); !ok {
+				return 0, false
+			}
+		}
+	}
+}
+
+// keepOld drops other ways to go on: of a match only its groups are left, which others may undo.
+func (m *matcher) keepOld(base int) {
+	kept := m.stack[:base]
+	for _, e := range m.stack[base:] {
+		if e.kind != anotherWay {
+			kept = append(kept, e)
+		}
+	}
+	m.stack = kept
+}
+
+// back undoes what happened since the last other way, and goes that.
+func (m *matcher) back(base int) (pc, at int, ok bool) {
+	for len(m.stack) > base {
+		e := &m.stack[len(m.stack)-1]
+		m.steps--
+		switch e.kind {
+		case oldCount:
+			m.counts[e.pc] = count{e.at, e.second}
+		case oldSpan:
+			m.spans[e.pc] = span{e.at, e.second, e.third}
+		default:
+			if pc, at, ok = m.another(e); ok {
+				return pc, at, true
+			}
+			continue // it has dropped the entry
+		}
+		m.drop()
+	}
+	return 0, 0, false
+}
+
+func (m *matcher) drop() { m.stack = m.stack[:len(m.stack)-1] }
+
+// another goes on from an entry, which stays if there are more ways.
+func (m *matcher) another(e *entry) (pc, at int, ok bool) {
+	in := &m.code[e.pc]
+	switch in.op {
+	case opMost: // with a letter less
+		e.at = in.before(m.text, e.at)
+		if pc, at = e.pc+1, e.at; at == e.second {
+			m.drop()
+		}
+		return pc, at, true
+	case opLeast: // with a letter more
+		pc = e.pc + 1
+		if at, ok = in.letter(m.text, e.at); !ok || e.second == 1 {
+			m.drop()
+		} else {
+			e.at, e.second = at, e.second-1
+		}
+		return pc, at, ok
+	case opChoose:
+		at, next := e.at, e.second
+		m.drop()
+		pc, ok = m.choose(in, e.pc, at, next)
+		return pc, at, ok
+	case opRepeatLeast: // once more
+		pc, at = e.pc, e.at
+		m.drop()
+		m.again(in, at)
+		return pc + 1, at, true
+	default: // opRepeat: no more
+		pc, at = in.to, e.at
+		m.drop()
+		return pc, at, true
+	}
+}
+
+// move matches a text.
+func (in *instruction) move(text string, at int) (int, bool) {
+	if in.back {
+		return at - len(in.text), strings.HasSuffix(text[:at], in.text)
+	}
+	return at + len(in.text), strings.HasPrefix(text[at:], in.text)
+}
+
+// letter matches a letter.
+func (in *instruction) letter(text string, at int) (int, bool) {
+	if in.back {
+		r, size := utf8.DecodeLastRuneInString(text[:at])
+		return at - size, size > 0 && in.set.has(r)
+	}
+	if at == len(text) {
+		return at, false
+	}
+	if b := text[at]; b < utf8.RuneSelf {
+		return at + 1, in.set.ascii[b]
+	}
+	r, size := utf8.DecodeRuneInString(text[at:])
+	return at + size, in.set.has(r)
+}
+
+// before is the place before the last letter of a loop.
+func (in *instruction) before(text string, at int) int {
+	if in.back {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		return at + size
+	}
+	_, size := utf8.DecodeLastRuneInString(text[:at])
+	return at - size
+}
+
+// most matches as many letters as there are, and keeps the ways with fewer.
+func (m *matcher) most(in *instruction, pc, at int) (int, bool) {
+	least := at // the place after as many as there must be
+	n := 0
+	for ; n < in.max; n++ {
+		next, ok := in.letter(m.text, at)
+		if !ok {
+			break
+		}
+		if at = next; n < in.min {
+			least = at
+		}
+	}
+	m.steps -= Steps(n)
+	if n < in.min {
+		return 0, false
+	}
+	if n > in.min && in.op == opMost {
+		m.push(entry{pc: pc, at: at, second: least})
+	}
+	return at, true
+}
+
+// least matches as few letters as there must be, and keeps the ways with more.
+func (m *matcher) least(in *instruction, pc, at int) (_ int, ok bool) {
+	for n := range in.min {
+		if at, ok = in.letter(m.text, at); !ok {
+			m.steps -= Steps(n)
+			return 0, false
+		}
+	}
+	m.steps -= Steps(in.min)
+	if in.max > in.min {
+		m.push(entry{pc: pc, at: at, second: in.max - in.min})
+	}
+	return at, true
+}
+
+// choose goes to the next branch that may match, and keeps the others.
+func (m *matcher) choose(in *instruction, pc, at, from int) (int, bool) {
+	next := m.possible(in, at, from)
+	if next == len(in.choices) {
+		return 0, false
+	}
+	if after := m.possible(in, at, next+1); after < len(in.choices) {
+		m.push(entry{pc: pc, at: at, second: after})
+	}
+	return in.choices[next].to, true
+}
+
+// possible is the first branch from one on that may match.
+func (m *matcher) possible(in *instruction, at, from int) int {
+	for i := from; i < len(in.choices); i++ {
+		c := &in.choices[i]
+		if c.empty || in.back || at < len(m.text) && c.has(m.text[at]) {
+			return i
+		}
+	}
+	return len(in.choices)
+}
+
+// repeat decides whether a loop goes round. Beyond what it must it does not if it matched nothing.
+func (m *matcher) repeat(in *instruction, pc, at int) (int, bool) {
+	c := m.counts[in.index]
+	switch {
+	case c.times < in.min:
+	case c.times >= in.max || c.at == at:
+		return in.to, true
+	case in.op == opRepeatLeast:
+		m.push(entry{pc: pc, at: at})
+		return in.to, true
+	default:
+		m.push(entry{pc: pc, at: at})
+	}
+	m.again(in, at)
+	return pc + 1, true
+}
+
+// again counts a time of a loop.
+func (m *matcher) again(in *instruction, at int) {
+	c := m.counts[in.index]
+	m.setCount(in.index, count{min(c.times, math.MaxInt32-1) + 1, at})
+}
+
+func (m *matcher) setCount(index int, c count) {
+	old := m.counts[index]
+	m.push(entry{oldCount, index, old.times, old.at, 0})
+	m.counts[index] = c
+}
+
+// note keeps a place.
+func (m *matcher) note(in *instruction, at int) {
+	switch in.op {
+	case opEnter:
+		m.setCount(in.index, count{0, -1})
+		return
+	case opTried:
+		m.tried = max(m.tried, at)
+		return
+	}
+	old := m.spans[in.index]
+	m.push(entry{oldSpan, in.index, old.open, old.from, old.to})
+	s := &m.spans[in.index]
+	switch {
+	case in.op == opOpen:
+		s.open = at
+	case in.back:
+		s.from, s.to = at, s.open
+	default:
+		s.from, s.to = s.open, at
+	}
+}
+
+// apart tries what a group has for itself: only its first match counts.
+func (m *matcher) apart(in *instruction, pc, at int) (int, bool) {
+	base := len(m.stack)
+	end, ok := m.run(pc+1, at)
+	switch in.op {
+	case opAtomic:
+		return end, ok
+	case opAhead:
+		return at, ok
+	}
+	if ok {
+		m.back(base) // what is left are old values
+	}
+	return at, !ok && m.steps >= 0
+}
+
+// look matches at places, and the text of a group.
+func (m *matcher) look(in *instruction, at int) (int, bool) {
+	switch in.op {
+	case opBegin:
+		return at, at == 0
+	case opEnd:
+		return at, at == len(m.text)
+	case opEndLine:
+		return at, at == len(m.text) || m.text[at:] == "\n"
+	case opReference:
+		return m.reference(in, at)
+	}
+	return at, false
+}
+
+// reference matches the text of a group once more.
+func (m *matcher) reference(in *instruction, at int) (int, bool) {
+	s := m.spans[in.index]
+	if s.from < 0 {
+		return at, false
+	}
+	m.steps -= Steps(s.to - s.from)
+	same := instruction{back: in.back, text: m.text[s.from:s.to]}
+	return same.move(m.text, at)
+}

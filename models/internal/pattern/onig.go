@@ -1,0 +1,392 @@
+package pattern
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// dotNet writes a pattern of Oniguruma's so that it means the same in the language of .NET, which
+// the parser reads. What cannot be written so is an error.
+func dotNet(pattern string) (string, error) {
+	t := &translator{rest: []rune(pattern)}
+	for len(t.rest) > 0 && t.err == nil {
+		t.element()
+	}
+	if t.refers > t.plain || t.refers > 0 && t.named {
+		t.fail(`refers to \%d, want the number of a group, with no groups that have names`, t.refers)
+	}
+	if t.err != nil {
+		return "", fmt.Errorf("the pattern %q %w", pattern, t.err)
+	}
+	return string(t.out), nil
+}
+
+// What \w means in a class, and the six numbers that it means outside of classes, too, as
+// Oniguruma has a table of its own for the letters of Latin-1.
+const (
+	wordLetters = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\p{Other_Alphabetic}`
+	latinWord   = `\u00B2\u00B3\u00B9\u00BC-\u00BE`
+)
+
+const (
+	wordSet    = `[` + wordLetters + latinWord + `]`
+	noWordSet  = `[^` + wordLetters + latinWord + `]`
+	boundary   = `(?:(?<=` + wordSet + `)(?!` + wordSet + `)|(?<!` + wordSet + `)(?=` + wordSet + `))`
+	noBoundary = `(?:(?<=` + wordSet + `)(?=` + wordSet + `)|(?<!` + wordSet + `)(?!` + wordSet + `))`
+)
+
+// otherLetters are all that wordLetters are not: .NET's classes have no complement of several
+// categories beside others.
+var otherLetters = func() string {
+	var b strings.Builder
+	b.WriteString(`\p{No}\p{Z}\p{C}\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\p{Sm}\p{Sc}\p{Sk}`)
+	add := func(from, to, stride rune) {
+		for r := from; r <= to; r += stride {
+			if !unicode.Is(unicode.Other_Alphabetic, r) {
+				b.WriteRune(r)
+			}
+		}
+	}
+	for _, r := range unicode.So.R16 {
+		add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+	}
+	for _, r := range unicode.So.R32 {
+		add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+	}
+	return b.String()
+}()
+
+// translator is between a pattern and what was written of it.
+type translator struct {
+	rest []rune
+	out  []byte
+	err  error
+
+	open    []group
+	ignores bool // case
+	last    int  // where the last element begins in out
+	plain   int  // groups without a name
+	named   bool
+	refers  int // the largest number of a group that something refers to
+	atomic  int // how many groups are atomic
+}
+
+// group is where one begins in out, what ends it, and whether case is ignored behind it.
+type group struct {
+	at      int
+	end     string
+	ignores bool
+}
+
+func (t *translator) write(text string) { t.out = append(t.out, text...) }
+
+func (t *translator) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf(format, args...)
+	}
+}
+
+// next takes a letter, 0 at the end.
+func (t *translator) next() rune {
+	if len(t.rest) == 0 {
+		return 0
+	}
+	r := t.rest[0]
+	t.rest = t.rest[1:]
+	return r
+}
+
+// begins says whether the rest begins so.
+func (t *translator) begins(text string) bool {
+	n := len([]rune(text))
+	return len(t.rest) >= n && string(t.rest[:n]) == text
+}
+
+// take writes what is next as it is.
+func (t *translator) take(n int) {
+	t.write(string(t.rest[:n]))
+	t.rest = t.rest[n:]
+}
+
+// element writes what begins with the next letter, outside of classes.
+func (t *translator) element() {
+	at := len(t.out)
+	switch r := t.next(); r {
+	case '\\':
+		t.escape()
+	case '[':
+		t.class()
+	case '(':
+		t.group()
+		return
+	case ')':
+		at = t.closeGroup()
+	case '^': // of a line
+		t.write(`(?:\A|(?<=\n)(?!\z))`)
+	case '$':
+		t.write(`(?=\n|\z)`)
+	case '*', '+', '?':
+		t.times(string(r))
+		return
+	case '{':
+		if body, isTimes := t.counts(); isTimes {
+			t.exactly(body)
+			return
+		}
+		t.write(`\{`)
+	default:
+		t.write(string(r))
+	}
+	t.last = at
+}
+
+// times writes how often the last element comes: as often as possible without going back, if there
+// is a + behind.
+func (t *translator) times(often string) {
+	t.write(often)
+	switch {
+	case t.begins("?"):
+		t.take(1)
+	case t.begins("+"):
+		t.next()
+		begin, end := t.atomicGroup()
+		t.out = slices.Insert(t.out, t.last, []byte(begin)...)
+		t.write(end)
+	}
+}
+
+// atomicGroup is what stands around one. It is within a group with a name, which patterns do not
+// have: the parser would multiply the counts of atomic loops within loops, as (?>a+)? is not a*.
+func (t *translator) atomicGroup() (begin, end string) {
+	t.atomic++
+	return fmt.Sprintf("(?<ω%d>(?>", t.atomic), "))"
+}
+
+// closeGroup writes the end of a group, and returns where it begins.
+func (t *translator) closeGroup() int {
+	if len(t.open) == 0 {
+		t.fail("has a ) too many, want a ( before it")
+		return 0
+	}
+	g := t.open[len(t.open)-1]
+	t.open = t.open[:len(t.open)-1]
+	t.write(g.end)
+	t.ignores = g.ignores
+	return g.at
+}
+
+// escape writes what a backslash and a letter mean outside of classes.
+func (t *translator) escape() {
+	switch r := t.next(); r {
+	case 'w':
+		t.write(wordSet)
+	case 'W':
+		t.write(noWordSet)
+	case 'b':
+		t.write(boundary)
+	case 'B':
+		t.write(noBoundary)
+	case '<', '\'': // would begin the name of a group
+		t.write(string(r))
+	case 'A', 'Z', 'z':
+		t.write(`\` + string(r))
+	case 'k':
+		if name := strings.Trim(t.upTo('>'), "<>"); !isName(name) || unicode.IsDigit(rune(name[0])) {
+			t.fail(`has \k%s, want the name of a group, as \k<name>`, t.upTo('>'))
+		}
+		t.write(`\k`)
+	case '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		digits := string(r)
+		for len(t.rest) > 0 && unicode.IsDigit(t.rest[0]) {
+			digits += string(t.next())
+		}
+		number, _ := strconv.Atoi(digits) // too large a one is too large here, too
+		t.refers = max(t.refers, number)
+		t.write(`\` + digits)
+	default:
+		t.letter(r)
+	}
+}
+
+// letter writes an escape that means the same within classes and outside.
+func (t *translator) letter(r rune) {
+	const known = `dDsSpPnrtfvaexuc0123456789`
+	switch isLetter := r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)); {
+	case r == 0:
+		t.fail(`ends in a backslash, want a letter after it`)
+	case isLetter && !strings.ContainsRune(known, r):
+		t.fail(`has \%c%s, want one of \w \W \b \B \A \Z \z \k and \ before %s`, r,
+			string(t.rest[:min(2, len(t.rest))]), known)
+	case t.ignores && (r == 'p' || r == 'P') && slices.Contains(cases, t.upTo('}')):
+		t.fail(`has \%c%s where case is ignored, want it outside of (?i)`, r, t.upTo('}'))
+	case (r == 'p' || r == 'P') && !isProperty(t.upTo('}')):
+		t.fail(`has \%c%s, want the name of a category or script in braces, as \p{L}`, r, t.upTo('}'))
+	}
+	t.write(`\` + string(r))
+	if strings.ContainsRune("pPx", r) && t.begins("{") {
+		t.take(len([]rune(t.upTo('}'))))
+	}
+}
+
+// cases are properties that (?i) does not change in Oniguruma, or not for all letters.
+var cases = []string{"{Lu}", "{Ll}", "{Lt}"}
+
+// isProperty says whether a name in braces means the same to Oniguruma and the parser, which has
+// names of its own, too.
+func isProperty(text string) bool {
+	name, ok := strings.CutPrefix(strings.TrimSuffix(text, "}"), "{")
+	if !ok {
+		return false
+	}
+	for _, names := range []map[string]*unicode.RangeTable{unicode.Categories, unicode.Scripts,
+		unicode.Properties} {
+		if _, ok := names[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// class writes one after its bracket.
+func (t *translator) class() {
+	t.write("[")
+	if t.begins("^") {
+		t.take(1)
+	}
+	t.set()
+	t.write("]")
+}
+
+// set writes the members of a class up to its end. Classes within it are more members.
+func (t *translator) set() {
+	for first := true; t.err == nil; first = false {
+		switch r := t.next(); {
+		case r == 0:
+			t.fail("has a class without an end, want a ]")
+		case r == ']' && !first:
+			return
+		case r == ']':
+			t.write(`\]`)
+		case r == '\\':
+			t.member()
+		case r == '[':
+			t.inner()
+		case r == '&' && t.begins("&"):
+			t.fail("has && in a class, want one without")
+		case r == '-' && t.begins("["):
+			t.fail(`has -[ in a class, want \- or no class within another`)
+		default:
+			t.write(string(r))
+		}
+	}
+}
+
+// member writes what a backslash and a letter mean in a class.
+func (t *translator) member() {
+	switch r := t.next(); r {
+	case 'w':
+		t.write(wordLetters)
+	case 'W':
+		t.write(otherLetters)
+	case 'b':
+		t.write(`\b`) // a backspace
+	default:
+		t.letter(r)
+	}
+}
+
+// inner writes a class within another, after its bracket.
+func (t *translator) inner() {
+	switch {
+	case t.begins(":"):
+		t.fail("has %q in a class, want categories, as \\p{L}", "["+t.upTo(']'))
+	case t.begins("^"):
+		t.fail("has a class [^…] within another, want it outside")
+	}
+	t.set()
+}
+
+// upTo is the rest up to a letter, "" if that does not come.
+func (t *translator) upTo(end rune) string {
+	return string(t.rest[:slices.Index(t.rest, end)+1])
+}
+
+// groups are the beginnings of groups that mean the same.
+var groups = []string{"?:", "?=", "?!", "?<=", "?<!", "?>", "?#", "?i:", "?-i:"}
+
+// group writes the beginning of one after its bracket.
+func (t *translator) group() {
+	begin, end, ignores := "(", ")", t.ignores
+	atStart := len(t.out) == 0
+	name := t.upTo('>')
+	switch i := slices.IndexFunc(groups, t.begins); {
+	case !t.begins("?"):
+		t.plain++
+	case t.begins("?#"):
+		t.comment()
+		return
+	case t.begins("?>"):
+		begin, end = t.atomicGroup()
+		t.rest = t.rest[len("?>"):]
+	case i >= 0:
+		begin += groups[i]
+		t.rest = t.rest[len(groups[i]):]
+		t.ignores = groups[i] == "?i:" || groups[i] != "?-i:" && ignores
+	case t.begins("?i)") && atStart:
+		t.write("(")
+		t.take(len("?i)"))
+		t.ignores = true
+		return
+	case t.begins("?<") && isName(strings.Trim(name, "?<>")):
+		t.named = true
+	default:
+		t.fail("has a group (%s…, want ( or (%s, or (?i) at the beginning",
+			string(t.rest[:min(4, len(t.rest))]), strings.Join(groups, ", ("))
+	}
+	t.open = append(t.open, group{len(t.out), end, ignores})
+	t.write(begin)
+}
+
+// comment leaves one out.
+func (t *translator) comment() {
+	end := slices.Index(t.rest, ')')
+	if end < 0 {
+		t.fail("has a comment without an end, want a )")
+		return
+	}
+	t.rest = t.rest[end+1:]
+}
+
+func isName(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool {
+		return r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}) < 0
+}
+
+// counts is what stands in braces, if it says how often something comes.
+func (t *translator) counts() (body string, ok bool) {
+	body = t.upTo('}')
+	low, high, _ := strings.Cut(strings.TrimSuffix(body, "}"), ",")
+	return body, body != "" && low+high != "" && strings.Trim(low+high, "0123456789") == ""
+}
+
+// exactly writes how often the last element comes, after the bracket.
+func (t *translator) exactly(body string) {
+	t.write("{")
+	if strings.HasPrefix(body, ",") {
+		t.write("0")
+	}
+	t.take(len(body))
+	switch both := strings.Contains(body, ","); {
+	case t.begins("?") && !both:
+		t.fail("has {%s?, want no ? there: it makes all of them optional", body)
+	case t.begins("?"):
+		t.take(1)
+	}
+	if t.begins("+") {
+		t.fail("has {%s+, want no + there: it is another loop around that", body)
+	}
+}

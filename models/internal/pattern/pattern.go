@@ -1,0 +1,153 @@
+// Package pattern finds what matches a regular expression of Oniguruma's, the engine of Hugging
+// Face's tokenizers. A match may go back and try again, which can take longer than anybody waits:
+// its steps are counted, so that a pattern and a text have the same result on every machine. The
+// libraries that were found count none: github.com/dlclark/regexp2 has a limit of time, and in v2
+// one of memory. Its parser reads the patterns here.
+package pattern
+
+import (
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2/v2/syntax"
+)
+
+// Pattern is a compiled pattern. Any goroutines may use it at once.
+type Pattern struct {
+	source   string
+	code     []instruction
+	starts   starts // letters that a match begins with
+	empty    bool   // a match may be empty, and so begin anywhere
+	counters int    // of loops
+	groups   int    // that are referred to
+}
+
+// longest is the most bytes of a pattern.
+const longest = 10_000
+
+// Compile reads a pattern. What means something else to the parser than to Oniguruma is an error.
+func Compile(source string) (*Pattern, error) {
+	if len(source) > longest {
+		return nil, fmt.Errorf("the pattern has %d bytes, want at most %d", len(source), longest)
+	}
+	written, err := dotNet(source)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(written, syntax.ParseOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the pattern %q: %w", source, err)
+	}
+	c := &compiler{groups: map[int]int{}}
+	c.findReferences(tree.Root)
+	c.node(tree.Root)
+	c.emit(instruction{op: opMatch})
+	if c.err != nil {
+		return nil, fmt.Errorf("the pattern %q: %w", source, c.err)
+	}
+	p := &Pattern{source: source, code: c.code, counters: c.counters, groups: len(c.groups)}
+	p.starts, p.empty = startsOf(tree.Root)
+	return p, nil
+}
+
+// Steps are what a matcher may still do for a text: an instruction, or a letter, is a step. They
+// take some nanoseconds each.
+type Steps int
+
+// StepsFor is enough for the patterns of published models, which need less than a hundred for a
+// byte, and for texts of some thousand bytes with which a pattern takes the square of their length.
+func StepsFor(bytes int) Steps { return 1<<26 + Steps(bytes)<<12 }
+
+// Each visits the parts of a text in their order: matches, and what is between them, which may be
+// empty. An empty match does not count where another one ends.
+func (p *Pattern) Each(text string, steps *Steps, visit func(part string, matched bool) error) error {
+	m := p.matcher(text, *steps)
+	defer m.free()
+	at, last := 0, -1
+	for from := 0; from <= len(text) && text != ""; {
+		start, end, ok := m.find(from)
+		if *steps = m.steps; m.steps < 0 {
+			return fmt.Errorf("the pattern %q needs too many steps for a text of %d bytes, want one "+
+				"that needs fewer", p.source, len(text))
+		}
+		if !ok {
+			break
+		}
+		if from = end; start == end && end == last {
+			_, size := utf8.DecodeRuneInString(text[end:])
+			from += max(1, size)
+			continue
+		}
+		if err := visit(text[at:start], false); err != nil {
+			return err
+		}
+		if err := visit(text[start:end], true); err != nil {
+			return err
+		}
+		at, last = end, end
+	}
+	return visit(text[at:], false)
+}
+
+var matchers = sync.Pool{New: func() any { return &matcher{} }}
+
+// matcher returns one for a text, with the memory of another one.
+func (p *Pattern) matcher(text string, steps Steps) *matcher {
+	m := matchers.Get().(*matcher)
+	m.Pattern, m.text, m.steps = p, text, steps
+	m.deepest = 1<<16 + 8*len(text)
+	m.stack = m.stack[:0]
+	m.counts = resize(m.counts, p.counters)
+	m.spans = resize(m.spans, p.groups)
+	return m
+}
+
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}
+
+// free gives the memory back, unless it is large.
+func (m *matcher) free() {
+	const most = 1 << 14
+	if cap(m.stack) > most {
+		m.stack = nil
+	}
+	m.Pattern, m.text = nil, ""
+	matchers.Put(m)
+}
+
+// find returns the first match from a place on.
+func (m *matcher) find(from int) (start, end int, ok bool) {
+	for m.steps >= 0 {
+		if from = m.begin(from); from > len(m.text) {
+			return 0, 0, false
+		}
+		for i := range m.spans {
+			m.spans[i] = noSpan
+		}
+		m.tried = from
+		if end, ok = m.run(0, from); ok || m.steps < 0 {
+			return from, end, ok
+		}
+		_, size := utf8.DecodeRuneInString(m.text[from:])
+		from = max(from+max(1, size), m.tried)
+	}
+	return 0, 0, false
+}
+
+// begin is the first place from one on where a match may begin, one behind the text for none.
+func (m *matcher) begin(from int) int {
+	if m.empty {
+		return from
+	}
+	for ; from < len(m.text); from++ {
+		if b := m.text[from]; m.starts.has(b) && (b < utf8.RuneSelf || utf8.RuneStart(b)) {
+			return from
+		}
+	}
+	return len(m.text) + 1
+}

@@ -1,0 +1,82 @@
+package tokenize
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/models/internal/pattern"
+)
+
+// budget is what the stages of a tokenizer may make of a text. What they do is counted and never
+// timed, so that a text has the same tokens, or the same error, on every machine.
+type budget struct {
+	bytes   int           // of all pieces
+	steps   pattern.Steps // that are left for patterns
+	dropped bool          // normalizers have dropped the beginning of the piece
+}
+
+// A text of n bytes may become mostGrowth·n + freeGrowth bytes. The longest decomposition that
+// Unicode has is 11 for one.
+const mostGrowth, freeGrowth = 16, 1024
+
+// budgetFor is for a text of some bytes.
+func budgetFor(bytes int) *budget {
+	return &budget{bytes: mostGrowth*bytes + freeGrowth, steps: pattern.StepsFor(bytes)}
+}
+
+// grown refuses texts that a tokenizer made much longer than they were.
+func grown[N int | int64](size N, most int) error {
+	if int64(size) > int64(most) {
+		return fmt.Errorf("the tokenizer makes a text much longer, want at most %d bytes of each byte "+
+			"and %d more", mostGrowth, freeGrowth)
+	}
+	return nil
+}
+
+// normalize applies all normalizers to the text of a piece.
+func (b *budget) normalize(text string, all []normalizer) (_ string, err error) {
+	b.dropped = false
+	for _, n := range all {
+		if text, err = n.normalize(text, b); err == nil {
+			err = grown(len(text), b.bytes)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// without drops letters.
+func (b *budget) without(text string, drop func(rune) bool) string {
+	first, _ := utf8.DecodeRuneInString(text)
+	b.dropped = b.dropped || text != "" && drop(first)
+	return strings.Map(func(r rune) rune {
+		if drop(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// split applies a pre-tokenizer to what is text.
+func (b *budget) split(pieces []piece, stage preTokenizer) (parts []piece, err error) {
+	size := 0
+	for _, p := range pieces {
+		more := []piece{p}
+		if p.token == nil {
+			if more, err = stage.split(p, &b.steps); err != nil {
+				return nil, err
+			}
+		}
+		for _, part := range more {
+			size += len(part.text)
+		}
+		if err := grown(size, b.bytes); err != nil {
+			return nil, err
+		}
+		parts = append(parts, more...)
+	}
+	return parts, nil
+}
