@@ -38,14 +38,17 @@ var ggufQwen3Names = names{
 	idle: []string{"output.weight"}, // which scores have used
 }
 
+// endOfText is the token whose vector Qwen3-Embedding was trained to make that of a text.
+const endOfText = "<|endoftext|>"
+
 // openGGUFQwen3 reads a Qwen3-Embedding or a Qwen3-Reranker of a GGUF file.
 func (m *Model) openGGUFQwen3(l *weights.Loader) {
 	const kind = "qwen3"
 	k := ggufQwen3Keys{Base: qwen3Base}
 	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"true"},
 		"rope.scaling.type": {`"none"`}})
-	var rerank string
-	m.texts, rerank = tokenize.ReadTextsOfBPE(l, k.Positions)
+	texts, vocabulary := tokenize.ReadTextsOfBPE(l, k.Positions)
+	m.texts = texts
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
 	if l.Err != nil {
 		return
@@ -67,14 +70,15 @@ func (m *Model) openGGUFQwen3(l *weights.Loader) {
 	d.rope = &nn.RopeConfig{Dim: d.width, Base: k.Base}
 	m.description, m.sentence = d, usual()
 	m.modes = pooling{"lasttoken"}
+	m.noEnd = vocabulary.EndsTexts(endOfText)
 	switch p := *cmp.Or(k.Pooling, new(rankPooling)); {
 	case p == rankPooling:
 		if k.Labels != nil && !slices.Equal(k.Labels, []string{"yes", "no"}) {
 			l.Check("", fmt.Errorf(`%s.classifier.output_labels is %q, want ["yes" "no"]`, kind, k.Labels))
 		}
 		if want := rerankBefore + question(rerankInstruction, "{query}", "{document}") +
-			rerankAfter; rerank != "" && rerank != want {
-			l.Check("", fmt.Errorf("tokenizer.chat_template.rerank is %q, want %q", rerank, want))
+			rerankAfter; vocabulary.Rerank != "" && vocabulary.Rerank != want {
+			l.Check("", fmt.Errorf("tokenizer.chat_template.rerank is %q, want %q", vocabulary.Rerank, want))
 		}
 		m.noVector = errors.New("pooling_type is 4 or not there, so that it scores pairs of texts, " +
 			"want Rerank, or Options.Pooling")

@@ -157,3 +157,58 @@ func TestQwen3GGUF(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfQwen3GGUF has files as converters wrote them in 2025, with and without the token behind
+// texts whose vector is that of a text: what would be the vector of the last word is an error.
+func TestEndOfQwen3GGUF(t *testing.T) {
+	const notThere = "add_eos_token is not there, want true"
+	for _, c := range []struct {
+		name    string
+		set     map[string]any
+		pooling []string
+		want    string // of the error
+	}{
+		{"since September", nil, nil, ""},
+		{"with the end of turns", map[string]any{"tokenizer.ggml.eot_token_id": uint32(1),
+			"tokenizer.ggml.add_bos_token": false}, nil, ""},
+		{"before", map[string]any{"tokenizer.ggml.add_eos_token": nil}, nil, notThere},
+		{"before, with <|im_end|>", map[string]any{"tokenizer.ggml.add_eos_token": nil,
+			"tokenizer.ggml.eos_token_id": uint32(1)}, nil, notThere},
+		{"false", map[string]any{"tokenizer.ggml.add_eos_token": false}, nil,
+			"add_eos_token is false, want true"},
+		{"another end", map[string]any{"tokenizer.ggml.eos_token_id": uint32(1)}, nil,
+			`eos_token_id is 1, "<|im_end|>", want the number of "<|endoftext|>"`},
+		{"no pooling, and lasttoken", map[string]any{"tokenizer.ggml.add_eos_token": nil,
+			"qwen3.pooling_type": nil}, []string{"lasttoken"}, notThere},
+		{"no pooling, and two", map[string]any{"tokenizer.ggml.add_eos_token": nil,
+			"qwen3.pooling_type": nil}, []string{"mean", "lasttoken"}, notThere},
+		{"the mean", map[string]any{"tokenizer.ggml.add_eos_token": nil,
+			"qwen3.pooling_type": uint32(1)}, nil, ""},
+		{"the mean in place of it", map[string]any{"tokenizer.ggml.add_eos_token": nil},
+			[]string{"mean"}, ""},
+		{"scores", map[string]any{"tokenizer.ggml.add_eos_token": nil,
+			"qwen3.pooling_type": uint32(4)}, nil, ""},
+	} {
+		f, _ := qwenGGUF(t)
+		for key, value := range c.set {
+			f.Set(key, value)
+		}
+		m, err := Open(writeGGUF(t, f), Options{Pooling: c.pooling})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "that of <|endoftext|> behind it") {
+				t.Errorf("%s: the error is %v, want %s", c.name, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		ids := idsOf(t, m, "yes")
+		if _, noEnd := c.set["tokenizer.ggml.add_eos_token"]; (ids[len(ids)-1] == 2) == noEnd {
+			t.Errorf("%s: the tokens are %v", c.name, ids)
+		}
+		m.Close()
+	}
+}

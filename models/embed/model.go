@@ -30,6 +30,7 @@ type Model struct {
 	distance []float32 // the bias of each head, query and key
 	head     *head     // nil for none
 	noVector error     // why Encode is refused
+	noEnd    error     // why the last token of texts is not the one that stands for them
 	scored   []string  // labels of a GGUF file that scores; nil for others
 	matrices int       // bytes
 
@@ -171,6 +172,9 @@ func (m *Model) obey() error {
 			return err
 		}
 	}
+	if err := m.checkEnd(); err != nil {
+		return err
+	}
 	if o.Prompt != "" {
 		text, err := m.promptOf(o.Prompt)
 		if err != nil {
@@ -200,6 +204,15 @@ func (m *Model) obey() error {
 		o.BatchTokens = min(o.BatchTokens, m.description.longest)
 	}
 	return nil
+}
+
+// checkEnd refuses to make the vector of a last word where the model was trained with another token.
+func (m *Model) checkEnd() error {
+	if m.noEnd == nil || m.noVector != nil || !slices.Contains(m.modes, "lasttoken") {
+		return nil
+	}
+	return fmt.Errorf("with the pooling lasttoken the vector of a text is that of %s behind it: %w; "+
+		"use a file made since September 2025, or the model's folder", endOfText, m.noEnd)
 }
 
 // checkUseful refuses options that the model has no use for.

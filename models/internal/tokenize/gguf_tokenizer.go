@@ -177,12 +177,26 @@ func VocabularyBPE(l *weights.Loader, v *Vocabulary) *BPE {
 	return t
 }
 
-// ReadTextsOfBPE reads the tokenizer of a decoder in a GGUF file for vectors and scores, and the
-// template of questions for scores, "" for none.
-func ReadTextsOfBPE(l *weights.Loader, positions int) (*Texts, string) {
+// ReadTextsOfBPE reads the tokenizer of a decoder in a GGUF file for vectors and scores, and what
+// the file says of it.
+func ReadTextsOfBPE(l *weights.Loader, positions int) (*Texts, *Vocabulary) {
 	v := ReadVocabulary(l)
 	t := VocabularyBPE(l, v)
-	return &Texts{&t.pipeline, t, "the metadata", positions}, v.Rerank
+	return &Texts{&t.pipeline, t, "the metadata", positions}, v
+}
+
+// EndsTexts says why texts do not end in the token with a text, nil if they do.
+func (v *Vocabulary) EndsTexts(text string) error {
+	const add, number = "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id"
+	switch {
+	case v.AddEnd == nil:
+		return fmt.Errorf("%s is not there, want true", add)
+	case !*v.AddEnd:
+		return fmt.Errorf("%s is false, want true", add)
+	case v.text(v.End) != text:
+		return fmt.Errorf("%s is %d, %q, want the number of %q", number, *v.End, v.text(v.End), text)
+	}
+	return nil
 }
 
 // text is that of a token, "" for none.
