@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -27,6 +28,7 @@ type namedTokens struct {
 	Pad     specialToken  `json:"pad_token"`
 	More    specialTokens `json:"additional_special_tokens"`
 	Newer   specialTokens `json:"extra_special_tokens"`
+	ofModel []named       // under keys of a kind of model: boi_token, image_token
 }
 
 // named is a token with the key of its place.
@@ -50,7 +52,25 @@ func (n *namedTokens) all() []named {
 	for i := range n.Newer {
 		list = append(list, named{"extra_special_tokens", &n.Newer[i]})
 	}
+	list = append(list, n.ofModel...)
 	return slices.DeleteFunc(list, func(n named) bool { return n.token.Content == "" })
+}
+
+// findOfModel finds tokens that a file names by keys of a kind of model, as boi_token for the
+// beginning of an image, and returns these keys with idle ones.
+func (n *namedTokens) findOfModel(l *weights.Loader, file string, idle strictjson.Idle) strictjson.Idle {
+	var all map[string]json.RawMessage
+	l.OptionalJSON(file, &all, nil)
+	known := maps.Clone(idle)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		var token specialToken
+		isField := slices.ContainsFunc(n.single(), func(s named) bool { return s.key == key })
+		if strings.HasSuffix(key, "_token") && !isField && json.Unmarshal(all[key], &token) == nil {
+			n.ofModel = append(n.ofModel, named{key, &token})
+			known[key] = nil
+		}
+	}
+	return known
 }
 
 // specialToken is a string, or an object that describes it.
@@ -102,7 +122,7 @@ func (t *specialTokens) UnmarshalJSON(data []byte) error {
 // it must agree: which of them counts has depended on versions of transformers.
 func specialTokensMap(l *weights.Loader, n *namedTokens) {
 	var more namedTokens
-	l.OptionalJSON(specialTokensJSON, &more, nil)
+	l.OptionalJSON(specialTokensJSON, &more, more.findOfModel(l, specialTokensJSON, strictjson.Idle{}))
 	for _, t := range more.all() {
 		t.token.inMap = true
 	}
@@ -118,6 +138,7 @@ func specialTokensMap(l *weights.Loader, n *namedTokens) {
 		}
 	}
 	n.More, n.Newer = append(n.More, more.More...), append(n.Newer, more.Newer...)
+	n.ofModel = append(n.ofModel, more.ofModel...)
 }
 
 // options are a token's for an error.

@@ -35,9 +35,21 @@ type tokenizerConfig struct {
 	namedTokens
 }
 
-// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, and how others fill
-// up texts and decode.
+// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
+// texts and decode, and what classes of transformers save that concerns offsets, or how a
+// tokenizer.json is made of another file.
 var tokenizerConfigIdle = strictjson.Idle{
+	"trim_offsets":             nil, // of RoBERTa, BART and GPT-NeoX
+	"vocab_type":               nil, // of DeBERTa, as the next
+	"split_by_punct":           {"false"},
+	"extra_ids":                nil, // of T5, whose tokens are among added ones
+	"remove_space":             nil, // of ALBERT, XLNet, RemBERT and FNet, as the next
+	"keep_accents":             nil,
+	"suffix_first":             nil,       // of Code Llama, where a text is filled in
+	"return_token_type_ids":    nil,       // of CodeGen and Phi
+	"decode_with_prefix_space": {"false"}, // of InternLM
+	"init_inputs":              {"[]"},
+
 	"auto_map": nil, "backend": nil, "clean_up_tokenization_spaces": nil,
 	"do_basic_tokenize": {"true"}, "errors": nil,
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
@@ -71,7 +83,7 @@ func (t configToken) numbered(id int) addedToken {
 // readConfig reads tokenizer_config.json and special_tokens_map.json if they are there.
 func readConfig(l *weights.Loader) *tokenizerConfig {
 	c := &tokenizerConfig{}
-	l.OptionalJSON(tokenizerConfigJSON, c, tokenizerConfigIdle)
+	l.OptionalJSON(tokenizerConfigJSON, c, c.findOfModel(l, tokenizerConfigJSON, tokenizerConfigIdle))
 	specialTokensMap(l, &c.namedTokens)
 	return c
 }
