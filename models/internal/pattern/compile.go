@@ -49,17 +49,17 @@ type instruction struct {
 
 // choice is a branch of an alternative.
 type choice struct {
-	to    int
-	empty bool // may match nothing
-	starts
+	to int
+	beginning
 }
 
 // compiler makes instructions of a tree.
 type compiler struct {
-	code     []instruction
-	counters int
-	groups   map[int]int // the places of groups that are referred to
-	err      error
+	code       []instruction
+	counters   int
+	groups     map[int]int // the places of groups that are referred to
+	beginnings map[*syntax.RegexNode]beginning
+	err        error
 }
 
 // findReferences counts groups that are referred to. Others leave no trace.
@@ -162,9 +162,7 @@ func (c *compiler) alternate(n *syntax.RegexNode, back bool) {
 	var choices []choice
 	var ends []int
 	for _, child := range n.Children {
-		next := choice{to: len(c.code)}
-		next.starts, next.empty = startsOf(child)
-		choices = append(choices, next)
+		choices = append(choices, choice{len(c.code), c.beginningOf(child)})
 		c.node(child)
 		ends = append(ends, c.emit(instruction{op: opJump}))
 	}

@@ -77,40 +77,53 @@ func (s *starts) join(t starts) {
 	}
 }
 
-// startsOf are the bytes that what a node matches begins with, and whether it may be empty. Those
-// that are not ASCII are one.
-func startsOf(n *syntax.RegexNode) (s starts, empty bool) {
+// beginning is how a match of a node may begin.
+type beginning struct {
+	starts
+	empty bool // it may match nothing
+}
+
+// beginningOf is found once for each node. First bytes of letters that are not ASCII are one.
+func (c *compiler) beginningOf(n *syntax.RegexNode) beginning {
+	b, ok := c.beginnings[n]
+	if !ok {
+		b = c.findBeginning(n)
+		c.beginnings[n] = b
+	}
+	return b
+}
+
+func (c *compiler) findBeginning(n *syntax.RegexNode) (b beginning) {
 	switch n.T {
 	case syntax.NtMulti:
-		s.addLetters(func(r rune) bool { return r == n.Str[0] })
+		b.addLetters(func(r rune) bool { return r == n.Str[0] })
 	case syntax.NtConcatenate:
-		empty = true
-		for i := 0; i < len(n.Children) && empty; i++ {
-			var more starts
-			more, empty = startsOf(n.Children[i])
-			s.join(more)
+		b.empty = true
+		for i := 0; i < len(n.Children) && b.empty; i++ {
+			next := c.beginningOf(n.Children[i])
+			b.join(next.starts)
+			b.empty = next.empty
 		}
 	case syntax.NtAlternate:
 		for _, child := range n.Children {
-			more, none := startsOf(child)
-			s.join(more)
-			empty = empty || none
+			next := c.beginningOf(child)
+			b.join(next.starts)
+			b.empty = b.empty || next.empty
 		}
 	case syntax.NtCapture, syntax.NtGroup, syntax.NtAtomic, syntax.NtLoop, syntax.NtLazyloop:
-		s, empty = startsOf(n.Children[0])
+		b = c.beginningOf(n.Children[0])
 		loop := n.T == syntax.NtLoop || n.T == syntax.NtLazyloop
-		empty = empty || loop && n.M == 0
+		b.empty = b.empty || loop && n.M == 0
 	case syntax.NtNothing:
 	case syntax.NtRef:
-		return starts{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}, true
+		b = beginning{starts{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}, true}
 	default:
-		if !isLetters(n) {
-			return s, true // looks only
+		if b.empty = true; isLetters(n) { // others look only
+			b.addLetters(hasOf(n))
+			b.empty = n.M == 0 && n.T != syntax.NtOne && n.T != syntax.NtNotone && n.T != syntax.NtSet
 		}
-		s.addLetters(hasOf(n))
-		empty = n.M == 0 && n.T != syntax.NtOne && n.T != syntax.NtNotone && n.T != syntax.NtSet
 	}
-	return s, empty
+	return b
 }
 
 // addLetters adds first bytes of letters, of those beyond ASCII all.

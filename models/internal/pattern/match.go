@@ -67,6 +67,7 @@ func (m *matcher) run(pc, at int) (end int, ok bool) {
 			m.keepOld(base)
 			return at, true
 		case opText:
+			m.steps -= Steps(len(in.text))
 			at, ok = in.move(m.text, at)
 		case opLetter:
 			at, ok = in.letter(m.text, at)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
 )
@@ -246,4 +247,41 @@ func BenchmarkEach(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestManyMatches has a text of many matches, each of which leaves old values of loops.
+func TestManyMatches(t *testing.T) {
+	p, err := Compile(strings.Repeat("(?:", 12) + "ab|cd" + strings.Repeat("|e+f)+", 12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 30_000
+	text := strings.Repeat("ab,", n)
+	if spans, err := spansOf(p, text, StepsFor(len(text))); err != nil || len(spans) != n {
+		t.Errorf("there are %d matches (%v), want %d", len(spans), err, n)
+	}
+}
+
+// FuzzMatches compares any pattern with the library, in any text: matches, or an error.
+func FuzzMatches(f *testing.F) {
+	for pattern, text := range map[string]string{`(?i:'s|a)|[^\r\n\p{L}]?\p{L}+|\s+(?!\S)`: "it's a  b",
+		`(a|aa)+$`: "aaab", `(?<=a)b++|\1(c)`: "ab\xff", `[^\w]{,2}^`: "é\n中"} {
+		f.Add(pattern, text)
+	}
+	f.Fuzz(func(t *testing.T, pattern, text string) {
+		p, err := Compile(pattern)
+		if err != nil {
+			return
+		}
+		text = text[:min(len(text), 100)]
+		if _, err := spansOf(p, text, 1<<20); err != nil || !utf8.ValidString(text) {
+			return
+		}
+		written, _ := dotNet(pattern)
+		re, err := regexp2.Compile(written)
+		if err != nil {
+			t.Fatalf("%q: the library says %v", pattern, err)
+		}
+		compare(t, p, re, text)
+	})
 }

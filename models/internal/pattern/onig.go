@@ -5,15 +5,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
 // dotNet writes a pattern of Oniguruma's so that it means the same in the language of .NET, which
 // the parser reads. What cannot be written so is an error.
 func dotNet(pattern string) (string, error) {
+	const most = 1 << 20
 	t := &translator{rest: []rune(pattern)}
 	for len(t.rest) > 0 && t.err == nil {
-		t.element()
+		if t.element(); len(t.out) > most {
+			t.fail("has too much when \\w and \\W are written out, want at most %d bytes", most)
+		}
 	}
 	if t.refers > t.plain || t.refers > 0 && t.named {
 		t.fail(`refers to \%d, want the number of a group, with no groups that have names`, t.refers)
@@ -39,15 +43,22 @@ const (
 )
 
 // otherLetters are all that wordLetters are not: .NET's classes have no complement of several
-// categories beside others.
-var otherLetters = func() string {
+// categories next to others.
+var otherLetters = sync.OnceValue(func() string {
 	var b strings.Builder
 	b.WriteString(`\p{No}\p{Z}\p{C}\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\p{Sm}\p{Sc}\p{Sk}`)
+	isWord := func(r rune) bool { return unicode.Is(unicode.Other_Alphabetic, r) }
 	add := func(from, to, stride rune) {
-		for r := from; r <= to; r += stride {
-			if !unicode.Is(unicode.Other_Alphabetic, r) {
-				b.WriteRune(r)
+		for first := from; first <= to; first += stride {
+			if isWord(first) {
+				continue
 			}
+			last := first
+			for stride == 1 && last < to && !isWord(last+1) {
+				last++
+			}
+			b.WriteString(string(first) + "-" + string(last))
+			first = last
 		}
 	}
 	for _, r := range unicode.So.R16 {
@@ -57,7 +68,7 @@ var otherLetters = func() string {
 		add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
 	}
 	return b.String()
-}()
+})
 
 // translator is between a pattern and what was written of it.
 type translator struct {
@@ -290,7 +301,7 @@ func (t *translator) member() {
 	case 'w':
 		t.write(wordLetters)
 	case 'W':
-		t.write(otherLetters)
+		t.write(otherLetters())
 	case 'b':
 		t.write(`\b`) // a backspace
 	default:

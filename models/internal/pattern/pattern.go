@@ -15,12 +15,11 @@ import (
 
 // Pattern is a compiled pattern. Any goroutines may use it at once.
 type Pattern struct {
-	source   string
-	code     []instruction
-	starts   starts // letters that a match begins with
-	empty    bool   // a match may be empty, and so begin anywhere
-	counters int    // of loops
-	groups   int    // that are referred to
+	source string
+	code   []instruction
+	beginning
+	counters int // of loops
+	groups   int // that are referred to
 }
 
 // longest is the most bytes of a pattern.
@@ -39,16 +38,14 @@ func Compile(source string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pattern %q: %w", source, err)
 	}
-	c := &compiler{groups: map[int]int{}}
+	c := &compiler{groups: map[int]int{}, beginnings: map[*syntax.RegexNode]beginning{}}
 	c.findReferences(tree.Root)
 	c.node(tree.Root)
 	c.emit(instruction{op: opMatch})
 	if c.err != nil {
 		return nil, fmt.Errorf("the pattern %q: %w", source, c.err)
 	}
-	p := &Pattern{source: source, code: c.code, counters: c.counters, groups: len(c.groups)}
-	p.starts, p.empty = startsOf(tree.Root)
-	return p, nil
+	return &Pattern{source, c.code, c.beginningOf(tree.Root), c.counters, len(c.groups)}, nil
 }
 
 // Steps are what a matcher may still do for a text: an instruction, or a letter, is a step. They
@@ -123,13 +120,10 @@ func (m *matcher) free() {
 // find returns the first match from a place on.
 func (m *matcher) find(from int) (start, end int, ok bool) {
 	for m.steps >= 0 {
-		if from = m.begin(from); from > len(m.text) {
+		if from = m.possibleFrom(from); from > len(m.text) {
 			return 0, 0, false
 		}
-		for i := range m.spans {
-			m.spans[i] = noSpan
-		}
-		m.tried = from
+		m.begin(from)
 		if end, ok = m.run(0, from); ok || m.steps < 0 {
 			return from, end, ok
 		}
@@ -139,13 +133,21 @@ func (m *matcher) find(from int) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// begin is the first place from one on where a match may begin, one behind the text for none.
-func (m *matcher) begin(from int) int {
+// begin forgets an earlier match.
+func (m *matcher) begin(from int) {
+	m.stack, m.tried = m.stack[:0], from
+	for i := range m.spans {
+		m.spans[i] = noSpan
+	}
+}
+
+// possibleFrom is the first place from one on where a match may begin, one behind the text for none.
+func (m *matcher) possibleFrom(from int) int {
 	if m.empty {
 		return from
 	}
 	for ; from < len(m.text); from++ {
-		if b := m.text[from]; m.starts.has(b) && (b < utf8.RuneSelf || utf8.RuneStart(b)) {
+		if b := m.text[from]; m.has(b) && utf8.RuneStart(b) {
 			return from
 		}
 	}
