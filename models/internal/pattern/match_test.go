@@ -251,7 +251,7 @@ func BenchmarkEach(b *testing.B) {
 
 // TestManyMatches has a text of many matches, each of which leaves old values of loops.
 func TestManyMatches(t *testing.T) {
-	p, err := Compile(strings.Repeat("(?:", 12) + "ab|cd" + strings.Repeat("|e+f)+", 12))
+	p, err := Compile(strings.Repeat("(?:", 20) + "ab|cd" + strings.Repeat("|e+f)+", 20))
 	if err != nil {
 		t.Fatal(err)
 	}
