@@ -14,7 +14,6 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/seed-1415985d/attn v0.1.0
-	github.com/x448/float16 v0.8.4
 	golang.org/x/sync v0.24.0
 	golang.org/x/term v0.47.0
 )

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/x448/float16"
-
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole
@@ -148,11 +147,11 @@ func appendElements(to []byte, f attn.Format, x []float32) []byte {
 	switch wireFormat(f) {
 	case attn.F16:
 		for i, e := range x {
-			binary.LittleEndian.PutUint16(raw[2*i:], float16.Fromfloat32(e).Bits())
+			binary.LittleEndian.PutUint16(raw[2*i:], f32.ToF16(e))
 		}
 	case attn.BF16:
 		for i, e := range x {
-			binary.LittleEndian.PutUint16(raw[2*i:], toBF16(e))
+			binary.LittleEndian.PutUint16(raw[2*i:], f32.ToBF16(e))
 		}
 	default:
 		for i, e := range x {
@@ -171,11 +170,11 @@ func elements(f attn.Format, raw []byte, to []float32) []float32 {
 	switch wireFormat(f) {
 	case attn.F16:
 		for i := range x {
-			x[i] = float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32()
+			x[i] = f32.FromF16(binary.LittleEndian.Uint16(raw[2*i:]))
 		}
 	case attn.BF16:
 		for i := range x {
-			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+			x[i] = f32.FromBF16(binary.LittleEndian.Uint16(raw[2*i:]))
 		}
 	default:
 		for i := range x {
@@ -183,13 +182,4 @@ func elements(f attn.Format, raw []byte, to []float32) []float32 {
 		}
 	}
 	return x
-}
-
-// toBF16 rounds to the upper half of a float32, ties to even; a NaN stays one.
-func toBF16(x float32) uint16 {
-	b := math.Float32bits(x)
-	if x != x {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

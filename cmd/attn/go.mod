@@ -7,7 +7,6 @@ require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/seed-1415985d/attn v0.1.0
-	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.30.0
 	golang.org/x/sys v0.42.0
 	golang.org/x/term v0.28.0

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/npy"
 )
 
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
@@ -463,7 +464,7 @@ func (r *run) write() error {
 			continue
 		}
 		if err := files.add(o.path, func(w io.Writer) error {
-			return npyfile.Write(w, o.a)
+			return npy.Write(w, o.a.Shape, o.a.Data)
 		}); err != nil {
 			return err
 		}

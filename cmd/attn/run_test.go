@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+	"github.com/seed-1415985d/attn/internal/npy"
 )
 
 // call runs the command in this process.
@@ -53,7 +54,7 @@ func (f folder) random(name string, seed uint64, shape ...int) npyfile.Array[flo
 
 func (f folder) save(name string, a npyfile.Array[float32]) {
 	var b bytes.Buffer
-	if err := npyfile.Write(&b, a); err != nil {
+	if err := npy.Write(&b, a.Shape, a.Data); err != nil {
 		f.Fatal(err)
 	}
 	f.write(name, b.Bytes())

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
+	"github.com/seed-1415985d/attn/internal/npy"
 )
 
 // layout says how the dimensions of a file are read.
@@ -89,7 +90,7 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 }
 
 // dims prints a shape as NumPy does.
-func dims(shape []int) string { return npyfile.Tuple(shape) }
+func dims(shape []int) string { return npy.Tuple(shape) }
 
 // part is the view of a slice of heads and positions.
 func part[T any](v attn.View[T], s slice) attn.View[T] {

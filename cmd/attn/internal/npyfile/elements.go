@@ -8,9 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/x448/float16"
-
 	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
+	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // kind is what elements of a type can stand for.
@@ -55,11 +54,9 @@ func unsigned(b []byte) float64 {
 	return float64(little.Uint64(wide[:]))
 }
 
-func half(b []byte) float64 {
-	return float64(float16.Frombits(little.Uint16(b)).Float32())
-}
+func half(b []byte) float64 { return float64(f32.FromF16(little.Uint16(b))) }
 
-func bfloat16(b []byte) float64 { return single(uint32(little.Uint16(b)) << 16) }
+func bfloat16(b []byte) float64 { return float64(f32.FromBF16(little.Uint16(b))) }
 
 func single(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
 

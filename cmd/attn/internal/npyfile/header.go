@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-1415985d/attn/internal/npy"
 )
 
 // header is what the dictionary at the beginning of a file says.
@@ -30,19 +32,7 @@ func (h *header) index(i int) string {
 	if h.fortran {
 		slices.Reverse(index)
 	}
-	return Tuple(index)
-}
-
-// Tuple prints a shape or an index as Python does.
-func Tuple(items []int) string {
-	text := make([]string, len(items))
-	for i, n := range items {
-		text[i] = strconv.Itoa(n)
-	}
-	if len(text) == 1 {
-		return "(" + text[0] + ",)"
-	}
-	return "(" + strings.Join(text, ", ") + ")"
+	return npy.Tuple(index)
 }
 
 // The dictionary is a Python literal. NumPy spells it in one way, other programs do in others.
@@ -153,20 +143,6 @@ func (h *header) check(want string, takes func(kind) bool, size int64) error {
 			h.shape, need, size)
 	}
 	return nil
-}
-
-// bytes is the header as NumPy writes it, in version 1.0. Its length is a multiple of 64, so that
-// the elements are aligned when the file is mapped into memory.
-func (h *header) bytes() []byte {
-	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", h.descr,
-		Tuple(h.shape))
-	const fixed = len(magic) + 4
-	pad := 63 - (fixed+len(dict))%64
-	dict += strings.Repeat(" ", pad) + "\n"
-
-	b := append([]byte(magic), 1, 0)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(dict)))
-	return append(b, dict...)
 }
 
 // elements is the product of the dimensions, −1 if it overflows.

@@ -1,6 +1,11 @@
-// Package npyfile reads and writes NumPy .npy files that hold one array of
-// numbers or booleans. Files come from anywhere: a header's claims are held against
-// the size of the file before anything is allocated for them.
+// Package npyfile reads NumPy .npy files that hold one array of numbers or booleans.
+// Files come from anywhere: a header's claims are compared with the size of the file before
+// anything is allocated for them.
+//
+// The library codeberg.org/sbinet/npyio (v0.14.0) cannot read them: it returns wrong numbers for
+// subnormal float16, for a header without a comma at its end and for a truncated file, it ignores
+// Fortran order and bytes after the array, it panics on keys in another order, and it allocates
+// what a header claims. It would also link gonum.
 package npyfile
 
 import (
@@ -12,6 +17,7 @@ import (
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
+	"github.com/seed-1415985d/attn/internal/npy"
 )
 
 // Array is the content of a file: its shape and its elements, the last
@@ -107,8 +113,6 @@ func (c *content[T]) decode(f io.ReaderAt, size int64) (a Array[T], err error) {
 // maxHeader is far more than any program writes.
 const maxHeader = 1 << 20
 
-const magic = "\x93NUMPY"
-
 // headerText returns the text of the header and where the elements start. A file's size bounds what
 // the header may claim.
 func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
@@ -117,7 +121,7 @@ func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
 	if err != nil && err != io.EOF {
 		return nil, 0, err
 	}
-	if !bytes.HasPrefix(b[:n], []byte(magic)) {
+	if !bytes.HasPrefix(b[:n], []byte(npy.Magic)) {
 		return nil, 0, errors.New("not a .npy file")
 	}
 	if n < len(b) {
