@@ -23,7 +23,8 @@ func Random(s Sizes, o Options) (*Model, error) {
 	d.fill(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN, Vocab: s.Vocab,
 		Positions: 512, Types: 2, Epsilon: 1e-12})
 	keys := sizeKeys{hidden: "Sizes.Hidden", layers: "Sizes.Layers", heads: "Sizes.Heads",
-		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions"}
+		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions",
+		width: "Sizes.Hidden / Sizes.Heads"}
 	if err := d.check(keys); err != nil {
 		return nil, err
 	}

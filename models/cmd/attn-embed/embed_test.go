@@ -82,7 +82,7 @@ func TestTerminal(t *testing.T) {
 	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
 	foldertest.Write(t, folder, "config.json", []byte(`{"model_type": "\u001b[2J"}`))
 	out.Reset()
-	if code := command([]string{"-modal", folder}, nil, &out, &errs); code != 1 || out.Len() > 0 ||
+	if code := command([]string{"-modal", folder}, nil, &out, &errs); code != 2 || out.Len() > 0 ||
 		strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("a wrong flag: exit code %d, printed %q and %q", code, &out, &errs)
 	}
@@ -90,6 +90,39 @@ func TestTerminal(t *testing.T) {
 	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
 		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
 		t.Errorf("exit code %d, want 1\n%q", code, errs.String())
+	}
+}
+
+// TestWrongFlags names them as the command line does, and not as package embed.
+func TestWrongFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"-layers 0":             "-layers is 0, want 1 to ",
+		"-dim 13":               "-dim is 13, want a multiple of -heads, 12",
+		"-dim 100000 -heads 1":  "-dim / -heads is 100000, want 1 to 65536",
+		"-heads 0":              "-heads is 0, want 1 to ",
+		"-ffn -1":               "-ffn is -1, want 1 to ",
+		"-vocab 1":              "-vocab is 1, and by positions texts have at most 512 tokens, want ",
+		"-dimensions -1":        "-dimensions is -1, want 0 or more",
+		"-dimensions 385":       "random: -dimensions is 385, want at most 384",
+		"-pool most":            `random: -pool is "most", want one or more of cls,`,
+		"-prompt x":             `random: -prompt is "x", want none`,
+		"-workers 0":            "-workers is 0, want 1 to 4096",
+		"-time -1s":             "-time is -1s, want 0 or more",
+		"-rerank q":             "-rerank without texts",
+		"-model no/such/folder": `there is no folder or file "no/such/folder"`,
+	} {
+		status := 2
+		if strings.HasPrefix(line, "-model") {
+			status = 1
+		}
+		var out, errs strings.Builder
+		code := command(strings.Fields(line), strings.NewReader(""), &out, &errs)
+		if code != status || !strings.HasPrefix(errs.String(), "embed: "+want) ||
+			strings.Contains(errs.String(), "Sizes.") || strings.Contains(errs.String(), "Options.") ||
+			out.Len() > 0 {
+			t.Errorf("%s: exit status %d, printed %q and %q, want %d and %q", line, code, &out, &errs,
+				status, want)
+		}
 	}
 }
 

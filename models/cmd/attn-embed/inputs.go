@@ -47,19 +47,19 @@ func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (i
 	in.random, in.rerank = !given["model"], given["rerank"]
 	for _, name := range []string{"layers", "dim", "heads", "ffn", "vocab"} {
 		if given[name] && !in.random {
-			return in, fmt.Errorf("-%s is %v, of a random model, with -model %s, want one of both", name,
+			return in, flags.Errorf("-%s is %v, of a random model, with -model %s, want one of both", name,
 				set.Lookup(name).Value, set.Lookup("model").Value)
 		}
 	}
 	for _, name := range []string{"rerank", "vectors"} {
 		if given[name] && (in.bench || in.rerank && name == "vectors") {
-			return in, fmt.Errorf("-%s is there with %s, want one of both", name,
+			return in, flags.Errorf("-%s is there with %s, want one of both", name,
 				map[bool]string{true: "bench", false: "-rerank, which makes no embeddings"}[in.bench])
 		}
 	}
 	switch {
 	case in.rerank && len(words) == 0:
-		return in, errors.New("-rerank without texts, want the texts that it sorts as arguments, or - " +
+		return in, flags.Errorf("-rerank without texts, want the texts that it sorts as arguments, or - " +
 			"for the lines of the standard input")
 	case len(in.texts) == 0:
 		in.texts = lines(builtIn)

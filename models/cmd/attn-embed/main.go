@@ -5,7 +5,6 @@ package main
 
 import (
 	_ "embed"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
 	"github.com/seed-1415985d/attn/models/embed"
 )
@@ -23,14 +23,32 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// command is the exit code of a run, whose error it prints.
+// command is the exit status of a run, whose error it prints.
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 	out, errs = terminal.Writer(out), terminal.Writer(errs)
-	if err := run(args, stdin, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := named(run(args, stdin, out, errs))
+	status := flags.Status(err)
+	if status != 0 {
 		fmt.Fprintln(errs, "embed:", strings.TrimPrefix(err.Error(), "embed: "))
-		return 1
 	}
-	return 0
+	return status
+}
+
+// flagNames are the flags that set fields of package embed, by their names in its errors.
+var flagNames = strings.NewReplacer("Sizes.Layers", "-layers", "Sizes.Hidden", "-dim",
+	"Sizes.Heads", "-heads", "Sizes.FFN", "-ffn", "Sizes.Vocab", "-vocab", "Options.Pooling", "-pool",
+	"Options.Prompt", "-prompt", "Options.Dimensions", "-dimensions", "Options.Workers", "-workers",
+	"Options.Integers", "-integers")
+
+// named is an error that names flags where it names fields: these are mistakes on the command line.
+func named(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := flagNames.Replace(err.Error()); text != err.Error() {
+		return flags.Errorf("%s", text)
+	}
+	return err
 }
 
 //go:embed texts.txt
@@ -61,11 +79,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		set.PrintDefaults()
 	}
 	in, err := parse(set, args, stdin, stdout)
+	if err == nil && (o.Workers < 1 || o.Workers > attn.MaxWorkers) {
+		err = flags.Errorf("-workers is %d, want 1 to %d", o.Workers, attn.MaxWorkers)
+	}
+	if err == nil && *limit < 0 {
+		err = flags.Errorf("-time is %v, want 0 or more", *limit)
+	}
 	if err != nil {
 		return err
-	}
-	if o.Workers < 1 || o.Workers > attn.MaxWorkers {
-		return fmt.Errorf("-workers is %d, want 1 to %d", o.Workers, attn.MaxWorkers)
 	}
 	if *modes != "" {
 		o.Pooling = strings.Split(*modes, ",")
