@@ -13,8 +13,8 @@ import (
 
 const demoAbout = `attn demo
 
-Computes published walk-throughs of attention on small matrices, prints inputs, options
-and results, and compares them with the published numbers.
+Computes published walk-throughs of attention on small matrices, says who published them, prints
+inputs, options and results, and compares them with the published numbers.
 
 `
 
@@ -44,9 +44,9 @@ type demo struct {
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.w, format+"\n", args...) }
 
-// chapter begins a walk-through.
-func (d *demo) chapter(name string) {
-	d.say("\n%s\n%s", name, strings.Repeat("─", len([]rune(name))))
+// chapter begins a walk-through and says who published it.
+func (d *demo) chapter(name, source string) {
+	d.say("\n%s\n%s\nSource: %s.\n", name, strings.Repeat("─", len([]rune(name))), source)
 }
 
 // example begins one computation: what it shows, and the options that make it.

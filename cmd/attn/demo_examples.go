@@ -10,6 +10,14 @@ import (
 // one is a single head of a single batch entry.
 func one(x []float32, cols int) attn.Tensor { return attn.BHLD(x, 1, 1, len(x)/cols, cols) }
 
+// Who published the walk-throughs.
+const (
+	courseTrax = "DeepLearning.AI, Natural Language Processing with Attention Models, week 2"
+	courseTF   = "the same course in its edition for TensorFlow"
+	karim      = "Raimi Karim, Illustrated: Self-Attention, Towards Data Science, 2019"
+	cristina   = "Stefania Cristina, The Attention Mechanism from Scratch, Machine Learning Mastery"
+)
+
 // The inputs of walk-throughs A and B.
 var (
 	twoQ = []float32{1, 0, 0, 0, 1, 0}
@@ -21,7 +29,7 @@ var (
 )
 
 func (d *demo) dotProduct() {
-	d.chapter("A. Dot-product attention, two tokens of dimension 3")
+	d.chapter("A. Dot-product attention, two tokens of dimension 3", courseTrax)
 	q, k, v := one(twoQ, 3), one(twoK, 3), one(twoV, 3)
 	d.matrix("q", twoQ, 3)
 	d.matrix("k", twoK, 3)
@@ -59,7 +67,7 @@ func (d *demo) dotProduct() {
 }
 
 func (d *demo) floatMask() {
-	d.chapter("B. A mask of ones and zeros")
+	d.chapter("B. A mask of ones and zeros", courseTF)
 	d.say("A mask m of 1 (may attend) and 0 enters as an additive bias, (1 − m)·(−1e9).")
 	var bias [4]float32
 	for i, m := range []float32{1, 0, 1, 1} {
@@ -78,7 +86,7 @@ func (d *demo) floatMask() {
 }
 
 func (d *demo) multiHead() {
-	d.chapter("C. From tokens to queries, keys and values, step by step")
+	d.chapter("C. From tokens to queries, keys and values, step by step", karim)
 	x := []float32{1, 0, 1, 0, 0, 2, 0, 2, 1, 1, 1, 1}
 	d.matrix("x", x, 4)
 	d.say("  q, k, v are x times a matrix of weights each:")
@@ -136,7 +144,7 @@ func (d *demo) eightHeads() {
 }
 
 func (d *demo) embeddings() {
-	d.chapter("D. Attention over word embeddings")
+	d.chapter("D. Attention over word embeddings", cristina)
 	words := []float32{1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1}
 	d.matrix("words", words, 3)
 	q := project(words, 3, []float32{2, 0, 2, 2, 0, 0, 2, 1, 2}, 3)
