@@ -219,7 +219,7 @@ func fuseInputs(f *gguftest.File, suffixes ...string) {
 	}
 }
 
-// takeTensor takes a tensor out of a file.
+// takeTensor removes a tensor from a file.
 func takeTensor(f *gguftest.File, name string) gguftest.Tensor {
 	i := slices.IndexFunc(f.Tensors, func(t gguftest.Tensor) bool { return t.Name == name })
 	x := f.Tensors[i]

@@ -98,8 +98,8 @@ func qwen35MoEGGUF(r *reference) *fakeGGUF {
 	return f
 }
 
-// fuseExperts makes one tensor of those of all experts, as newer folders have it: without .weight,
-// and with the rows of gate before those of up.
+// fuseExperts makes one tensor of the matrices of all experts, as newer folders have it: without
+// .weight, and for each expert with the rows of gate before the rows of up.
 func fuseExperts(f *fake) {
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.experts.", i)
@@ -202,8 +202,8 @@ func (f *fakeGGUF) scaled(name string, scales []float32, of ...string) {
 	}
 }
 
-// TestScales reads tensors of NVFP4 with scales beside them: of matrices with biases, of several in
-// one tensor, of experts, and of embeddings that are the last matrix, too.
+// TestScales reads tensors of NVFP4 that have scales: matrices with biases, several matrices in one
+// tensor, experts, and embeddings that are the last matrix, too.
 func TestScales(t *testing.T) {
 	expert := func(name string) (all []string) {
 		for e := range 5 {

@@ -51,8 +51,8 @@ var ggufGemmaNamesOf = strings.NewReplacer(slices.Concat([]string{"post_attentio
 	"post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm",
 	"post_ffw_norm"}, ggufNameList)...)
 
-// fuse makes one tensor of each layer of several, and of their biases. Of experts each has its
-// outputs of the first before those of the next.
+// fuse makes one tensor of several, in each layer, and one of their biases. In a tensor of experts
+// each has its outputs of the first tensor, then of the next.
 func (f *fakeGGUF) fuse(all string, names ...string) {
 	for i := range f.layers {
 		for _, suffix := range []string{".weight", ".bias"} {

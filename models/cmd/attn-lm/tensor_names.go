@@ -25,8 +25,8 @@ type layerNames struct {
 	sinks                                     string // with .weight, if it has that
 	// of a mixture of experts: tensors of all of them, or with a place for the number of one
 	router, gates, ups, downs string
-	// tensors of all of them, the first with the outputs of gate before those of up for each; with
-	// .weight, if they have that
+	// tensors of all of them, with .weight if they have that; the first has the outputs of gate, then
+	// of up, for each
 	gateUps, allDowns string
 	// of an expert that all tokens use, and of how much of it
 	sharedGate, sharedUp, sharedDown, share string
@@ -63,6 +63,7 @@ var (
 	})
 	phiNames = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
+		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
 	})
 	ggufPhiNames = ggufNames.with(func(n *tensorNames) {
 		n.gateUp, n.factors = "ffn_up", ""
