@@ -1,13 +1,22 @@
 // Package chat writes conversations as a model was trained to read them, by the template that comes
 // with it.
+//
+// A template is a program in Jinja that writes control tokens around messages. [Template.Render]
+// runs it, within bounds on its time and memory, and tells the template's text from what messages
+// say, so that [tokenizer.Tokenizer.EncodePieces] makes no control tokens of the latter.
 package chat
 
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-1415985d/attn/models/internal/jinja"
+	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
 // Message is what somebody says: system, user or assistant. The content of an assistant's message is
@@ -16,23 +25,44 @@ import (
 // [Template.Opening].
 type Message struct{ Role, Content string }
 
-// Template is a chat template in Jinja, with the texts of two tokens that it may use, "" for none.
-type Template struct{ Source, Begin, End string }
+// Template is a chat template.
+type Template struct {
+	Source     string           // in Jinja
+	Begin, End string           // what it knows as bos_token and eos_token; "" for none
+	Now        func() time.Time // for templates that write the date; nil is time.Now
+}
 
 // Render returns the text of a conversation, up to where the assistant begins to answer. What
 // messages say is Input in it.
-func (t *Template) Render(messages ...Message) ([]jinja.Piece, error) {
+//
+// Variables are given to the template, as published ones ask for: enable_thinking (a bool),
+// reasoning_effort (a string), add_generation_prompt (true unless it is here) and others. A value
+// is nil, a bool, a number, a string, or a slice or a map with keys of string of such values.
+// Strings and keys are Input, too. Variables that the template does not ask for change nothing.
+func (t *Template) Render(messages []Message, variables map[string]any) ([]tokenizer.Piece, error) {
 	if t.Source == "" {
-		return nil, errors.New("the model has no chat template, want one, as GGUF files have as " +
+		return nil, errors.New("chat: the model has no chat template, want one, as GGUF files have as " +
 			"tokenizer.chat_template")
 	}
+	known, err := t.variables(messages, variables)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	now := time.Now
+	if t.Now != nil {
+		now = t.Now
+	}
 	parsed, err := jinja.Parse(t.Source)
-	var pieces []jinja.Piece
+	var rendered []jinja.Piece
 	if err == nil {
-		pieces, err = parsed.Render(t.variables(messages), time.Now())
+		rendered, err = parsed.Render(known, now())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the chat template: %w", err)
+		return nil, fmt.Errorf("chat: the chat template: %w", err)
+	}
+	pieces := make([]tokenizer.Piece, len(rendered))
+	for i, p := range rendered {
+		pieces[i] = tokenizer.Piece(p)
 	}
 	return pieces, nil
 }
@@ -52,11 +82,25 @@ func (t *Template) message(m Message) jinja.Dict {
 	return made
 }
 
+// checkRole refuses a role of more than a word: templates write it into control tokens.
+func checkRole(i int, role string) error {
+	isNoWord := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-", r)
+	}
+	if role == "" || strings.ContainsFunc(role, isNoWord) {
+		return fmt.Errorf("messages[%d].Role is %q, want a word as user or assistant", i, role)
+	}
+	return nil
+}
+
 // variables are what templates know: what transformers gives them where there are no tools and no
-// documents, but for tokens that this program does not read.
-func (t *Template) variables(messages []Message) jinja.Dict {
+// documents, but for tokens that this program does not read, and what the caller gives.
+func (t *Template) variables(messages []Message, given map[string]any) (jinja.Dict, error) {
 	var list []any
-	for _, m := range messages {
+	for i, m := range messages {
+		if err := checkRole(i, m.Role); err != nil {
+			return nil, err
+		}
 		list = append(list, t.message(m))
 	}
 	made := jinja.Dict{{Key: "messages", Value: list}, {Key: "add_generation_prompt", Value: true},
@@ -70,5 +114,15 @@ func (t *Template) variables(messages []Message) jinja.Dict {
 		made = append(made, jinja.Entry{Key: name, Value: jinja.Unknown("want a template that has " +
 			"no other tokens than bos_token and eos_token by name")})
 	}
-	return made
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if name == "messages" {
+			return nil, errors.New("variables has messages, want them as messages alone")
+		}
+		value, err := variable(given[name])
+		if err != nil {
+			return nil, fmt.Errorf("variables[%q] %w", name, err)
+		}
+		made = append(made, jinja.Entry{Key: name, Value: value})
+	}
+	return made, nil
 }

@@ -62,7 +62,8 @@ func (m *Model) takeAnswers(b *builder) *head {
 		}
 		return made
 	}
-	a.before, a.after = tokens(rerankBefore, m.texts.Trusted), tokens(rerankAfter, m.texts.Trusted)
+	a.before = tokens(rerankBefore, m.texts.EncodeControl)
+	a.after = tokens(rerankAfter, m.texts.EncodeControl)
 	for _, answer := range []string{"yes", "no"} {
 		ids := tokens(answer, m.texts.Plain)
 		if err == nil && len(ids) != 1 {

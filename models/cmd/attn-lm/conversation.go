@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/models/chat"
-	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // conversation is messages that take turns. What the model has read of them is not read again.
 type conversation struct {
 	*options
 	engine   *engine
-	text     tokenize.Codec
+	text     codec
 	out      io.Writer
 	errs     io.Writer
 	system   []chat.Message // none or one
@@ -28,7 +27,7 @@ type conversation struct {
 
 // converse answers the prompt, if there is one, and then each line as the user's next message.
 func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
-	text tokenize.Codec) error {
+	text codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {
 		return err

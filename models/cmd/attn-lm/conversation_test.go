@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-
-	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // chatFile is a model whose template has a token between messages.
@@ -99,7 +97,7 @@ func TestLines(t *testing.T) {
 	if err := o.converse(in, io.Discard, io.Discard, m, text); err == nil {
 		t.Error("there is an engine without workers")
 	}
-	if err := o.converse(in, io.Discard, io.Discard, m, tokenize.Numbers(3)); err == nil {
+	if err := o.converse(in, io.Discard, io.Discard, m, numbers(3)); err == nil {
 		t.Error("there is an engine without workers")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-
-	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // drafter guesses the next tokens of jobs by a second, smaller model. The first model computes the
@@ -135,7 +133,7 @@ func (d *drafter) report(out io.Writer) {
 }
 
 // openDraft loads the second model, if there is one, for a model and its tokens.
-func (o *options) openDraft(m *model, text tokenize.Codec) error {
+func (o *options) openDraft(m *model, text codec) error {
 	if o.draftPath == "" {
 		return nil
 	}
@@ -154,7 +152,7 @@ func (o *options) openDraft(m *model, text tokenize.Codec) error {
 
 // sameTokens refuses a second model that has other tokens than the first. Of some numbers only one
 // of them may have a token: models of one family differ in rows that no token has.
-func sameTokens(second, first tokenize.Codec, n int) error {
+func sameTokens(second, first codec, n int) error {
 	for token := range n {
 		got, want := second.Text(token), first.Text(token)
 		if got != want && got != "" && want != "" {

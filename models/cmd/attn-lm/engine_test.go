@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/tokenize"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
@@ -215,7 +214,7 @@ func TestJoins(t *testing.T) {
 	s := &stream{out: &out, prompts: []string{"a", "b", "c"}}
 	for i, most := range []int{12, 2, 3} {
 		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most,
-			words: words{decode: tokenize.Numbers(300).Decode}, choose: func([]float32) int { return i }})
+			words: words{decode: numbers(300).Decode}, choose: func([]float32) int { return i }})
 		must(t, e.submit(s.jobs[i]))
 	}
 	printed := []int{}

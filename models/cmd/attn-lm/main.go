@@ -219,7 +219,7 @@ func (o *options) describe(out io.Writer, m *model) {
 }
 
 // open loads the model, or makes one.
-func (o *options) open() (*model, tokenize.Codec, error) {
+func (o *options) open() (*model, codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
@@ -238,25 +238,25 @@ func (o *options) open() (*model, tokenize.Codec, error) {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}
 	vocab := c.Vocab
-	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.BPE {
+	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.Tokenizer {
 		return tokenize.ReadBPE(l, vocab)
 	})
 	l.UsePack(o.pack, o.matrices())
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idle...)
-	text := tokenizer()
+	text := vocabulary{tokenizer()}
 	o.identify(l, m)
 	m.Stop = text.Ends(tokenize.Ends{Tokens: m.Stop, All: len(m.Stop) > 1})
 	return m, text, l.Err
 }
 
 // openGGUF loads the model of a GGUF file.
-func (o *options) openGGUF() (*model, tokenize.Codec, error) {
+func (o *options) openGGUF() (*model, codec, error) {
 	l := weights.OfGGUF(o.model, o.integers)
 	defer l.Close()
 	v := tokenize.ReadVocabulary(l)
-	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.BPE {
+	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.Tokenizer {
 		return tokenize.VocabularyBPE(l, v)
 	})
 	c, names := readMetadata(l, v)
@@ -267,14 +267,14 @@ func (o *options) openGGUF() (*model, tokenize.Codec, error) {
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idleTensorsGGUF(&c, names)...)
-	text := tokenizer()
+	text := vocabulary{tokenizer()}
 	o.identify(l, m)
 	m.Stop = text.Ends(v.Named())
 	return m, text, l.Err
 }
 
 // random makes a model of chance, and its tokens are numbers.
-func (o *options) random() (*model, tokenize.Codec, error) {
+func (o *options) random() (*model, codec, error) {
 	f, ok := sizes[o.size]
 	if !ok {
 		return nil, nil, fmt.Errorf("-size is %q, want tiny or 0.5b", o.size)
@@ -284,7 +284,7 @@ func (o *options) random() (*model, tokenize.Codec, error) {
 	l.Check("config.json", err)
 	m := newModel(l, &c, &folderNames, o.weights)
 	o.identify(l, m)
-	return m, tokenize.Numbers(c.Vocab), l.Err
+	return m, numbers(c.Vocab), l.Err
 }
 
 // addStop takes a text that ends answers.
@@ -297,7 +297,7 @@ func (o *options) addStop(text string) error {
 }
 
 // job answers a prompt, the number-th.
-func (o *options) job(text tokenize.Codec, prompt []int, number int) *job {
+func (o *options) job(text codec, prompt []int, number int) *job {
 	j := &job{prompt: prompt, most: o.most, keep: o.session != "",
 		words: words{decode: text.Decode, stops: o.stops}}
 	j.choose = o.chooser(j, uint64(number))
@@ -308,7 +308,7 @@ func (o *options) job(text tokenize.Codec, prompt []int, number int) *job {
 }
 
 // opening is what a prompt has of the answer.
-func opening(text tokenize.Codec, prompt []int) string {
+func opening(text codec, prompt []int) string {
 	var all strings.Builder
 	for _, token := range prompt {
 		all.WriteString(text.Decode(token))
@@ -317,7 +317,7 @@ func opening(text tokenize.Codec, prompt []int) string {
 }
 
 // answer prints answers to prompts, or a conversation.
-func (o *options) answer(out, errs io.Writer, m *model, text tokenize.Codec) error {
+func (o *options) answer(out, errs io.Writer, m *model, text codec) error {
 	if o.chat && (len(o.prompts) == 1 || len(o.prompts) == 0 && !o.prove) {
 		return o.converse(os.Stdin, out, errs, m, text)
 	}
@@ -326,7 +326,7 @@ func (o *options) answer(out, errs io.Writer, m *model, text tokenize.Codec) err
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
 // soon as all before it are printed.
-func (o *options) generate(out, errs io.Writer, m *model, text tokenize.Codec) error {
+func (o *options) generate(out, errs io.Writer, m *model, text codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {
 		return err
@@ -361,7 +361,7 @@ func (o *options) generate(out, errs io.Writer, m *model, text tokenize.Codec) e
 }
 
 // begin returns the tokens of prompts, and computes or reads what they may begin with.
-func (o *options) begin(e *engine, text tokenize.Codec) (prompts [][]int, err error) {
+func (o *options) begin(e *engine, text codec) (prompts [][]int, err error) {
 	prompts, shared, err := o.tokens(text)
 	if err == nil && o.session != "" {
 		return o.continued(prompts, e)

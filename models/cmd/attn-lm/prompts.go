@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/models/chat"
-	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // tokens are those of all prompts, and those that are computed once because all begin with them.
-func (o *options) tokens(text tokenize.Codec) (prompts [][]int, shared []int, err error) {
+func (o *options) tokens(text codec) (prompts [][]int, shared []int, err error) {
 	if o.shared != "" && !o.chat {
 		if shared, err = o.encode(text, o.shared); err != nil {
 			return nil, nil, fmt.Errorf("the shared text: %w", err)
@@ -29,7 +28,7 @@ func (o *options) tokens(text tokenize.Codec) (prompts [][]int, shared []int, er
 	return prompts, shared, nil
 }
 
-func (o *options) prompt(text tokenize.Codec, prompt string) ([]int, error) {
+func (o *options) prompt(text codec, prompt string) ([]int, error) {
 	if !o.chat {
 		return o.encode(text, o.shared+prompt)
 	}
@@ -41,7 +40,7 @@ func (o *options) prompt(text tokenize.Codec, prompt string) ([]int, error) {
 }
 
 // encode has control tokens only if -control says so: a prompt may be somebody else's text.
-func (o *options) encode(text tokenize.Codec, prompt string) ([]int, error) {
+func (o *options) encode(text codec, prompt string) ([]int, error) {
 	if o.control {
 		return text.Encode(prompt)
 	}
@@ -49,7 +48,7 @@ func (o *options) encode(text tokenize.Codec, prompt string) ([]int, error) {
 }
 
 // noteControl says which texts a user might want to be control tokens.
-func (o *options) noteControl(out io.Writer, text tokenize.Codec) {
+func (o *options) noteControl(out io.Writer, text codec) {
 	found := text.ControlIn(strings.Join(append([]string{o.shared}, o.prompts...), "\n"))
 	if len(found) > 0 && !o.control {
 		fmt.Fprintf(out, "Prompts have the texts of control tokens, which they do not become without "+

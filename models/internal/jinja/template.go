@@ -65,8 +65,8 @@ func Parse(source string) (t *Template, err error) {
 }
 
 // Render returns the text that the template makes of variables, in pieces. A variable is nil, a
-// bool, int, float64, string, Input, Dict or []any of these, or Unknown. Now is what strftime_now
-// tells.
+// bool, int, float64, string, Input, Dict, []any or map[string]any of these, or Unknown. Keys of a
+// map are Input, too. Now is what strftime_now tells.
 func (t *Template) Render(variables Dict, now time.Time) (pieces []Piece, err error) {
 	r := &run{now: now, left: math.MaxInt64}
 	defer catch(&err, &r.line)

@@ -2,7 +2,9 @@ package jinja
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
 // value is what an expression gives: none, bool, int64, float64, text, markup, *list, tuple, *dict,
@@ -286,6 +288,12 @@ func (r *run) imported(v any) value {
 		d := newDict()
 		for _, entry := range v {
 			r.set(d, textOf(entry.Key, 0), r.imported(entry.Value))
+		}
+		return d
+	case map[string]any:
+		d := newDict()
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			r.set(d, r.imported(Input(key)), r.imported(v[key]))
 		}
 		return d
 	}

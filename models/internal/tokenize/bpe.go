@@ -1,201 +1,296 @@
 package tokenize
 
 import (
+	"cmp"
+	"container/heap"
+	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
+	"math"
 	"slices"
+	"strings"
+	"sync"
 
-	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have
-// it, or text whose spaces are ▁, with bytes for what the vocabulary lacks, as Llama 2 has it. What
-// it does not know is an error, not other tokens. It is own code because the pure Go libraries that
-// were found do not read these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the
-// patterns of Llama 3 and Qwen 2, and ignores byte_fallback, and gomlx/go-huggingface v0.3.1 has
-// models of SentencePiece only.
-type BPE struct {
-	pipeline
-	*pairs
-	decoders []decoder
-	chat     chat.Template
-	noChat   string       // why there is no chat template
-	begin    []int        // before conversations, unless the template writes it
-	texts    []string     // of tokens that the model has
-	added    map[int]bool // whose texts are as they are
-}
-
-// ReadBPE reads tokenizer.json, and the files beside it that say more of tokens, for a model that
-// has some tokens.
-func ReadBPE(l *weights.Loader, vocab int) *BPE {
-	t, config, added := readBPEFile(l, vocab)
-	if l.Err == nil {
-		checkAround(l, named{"bos_token", &config.Start}, "before", t.before, added)
-		checkAround(l, named{"eos_token", &config.Stop}, "after", t.after, added)
-	}
-	return t
-}
-
-// readBPEFile is ReadBPE for encoders, too: of these eos_token may end answers that nobody gives,
-// and another one texts, as Qwen3-Embedding has it.
-func readBPEFile(l *weights.Loader, vocab int) (*BPE, *tokenizerConfig, []addedToken) {
-	var f tokenizerFile[bpeModel]
-	t := &BPE{}
-	l.JSON(tokenizerJSON, &f, tokenizerIdle)
-	config := readConfig(l)
-	t.chat, t.noChat = chatTemplate(l, config)
-	if f.Added = addedTokens(l, config, f.Added, f.Model.Vocab); l.Err == nil {
-		l.Check(tokenizerJSON, t.build(&f, vocab))
-	}
+// readBPE reads a tokenizer with a byte-pair encoding: bytes as letters, as GPT-2 and Llama 3 have
+// it, or text whose spaces are ▁, with bytes for what the vocabulary lacks, as Llama 2 has it. Of
+// an encoder eos_token may end answers that nobody gives, and another token texts, as
+// Qwen3-Embedding has it.
+func readBPE(l *weights.Loader, u usage) (*Tokenizer, *tokenizerConfig) {
+	t, config := readFile(l, &tokenizerFile[bpeModel]{}, u)
 	if l.Err == nil {
 		l.Check(tokenizerConfigJSON, config.agreesWithBPE(&t.pipeline))
 	}
-	if config.AddBegin != nil && *config.AddBegin {
-		t.begin = t.before
-	}
-	return t, config, f.Added
+	return t, config
 }
 
-func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
-	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
-		return err
-	}
-	t.added = map[int]bool{}
-	for text, id := range f.Model.Vocab {
-		t.setText(id, text, size)
-	}
-	for _, a := range f.Added {
-		t.setText(a.ID, a.Content, size)
-		t.added[a.ID] = true
-	}
-	markControl(f.Added, t.chat.Source)
-	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
-	if err == nil {
-		t.pairs, err = newPairs(f.Model)
-	}
-	if err == nil {
-		t.decoders, err = decoderKinds.read(f.Decoder)
-	}
-	if err == nil {
-		err = checkStrips(t.decoders)
-	}
-	if len(t.decoders) == 0 {
-		t.decoders = t.usualDecoders()
-	}
-	return err
+// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
+// the list first.
+type pairs struct {
+	bpeModel
+	merges map[twoTokens]merged
 }
 
-func (t *BPE) last() (string, int) { return lastOf(t.Vocab) }
+// twoTokens are tokens that follow each other, the first in the upper half: maps of whole words are
+// faster, and a start is waiting.
+type twoTokens uint64
 
-func (t *BPE) number(text string) (id int, ok bool) {
-	id, ok = t.Vocab[text]
-	return id, ok
+// isToken reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
+// text refuses what a model does not have.
+func isToken(id int) bool { return uint(id) <= math.MaxInt32 }
+
+func tokensOf(a, b int) twoTokens { return twoTokens(a)<<32 | twoTokens(b) }
+
+// merged is the token that two become, and the place of their pair in the list.
+type merged struct{ rank, id int32 }
+
+// bpeModel is the model of a tokenizer.json.
+type bpeModel struct {
+	Type         string         `json:"type"`
+	Vocab        map[string]int `json:"vocab"`
+	Merges       []merge        `json:"merges"`
+	ByteFallback bool           `json:"byte_fallback"`
+	IgnoreMerges bool           `json:"ignore_merges"` // where a whole word is a token
+	Unknown      string         `json:"unk_token"`
+	FuseUnknown  bool           `json:"fuse_unk"`
+	Prefix       string         `json:"continuing_subword_prefix"` // of letters but the first
+	Suffix       string         `json:"end_of_word_suffix"`        // of the last letter
+
+	// of SentencePiece, instead of merges: any two tokens become one that is made, best scores first
+	Scores []float32         `json:"-"`
+	made   func(id int) bool // whether a token may be made of two
 }
 
-// setText keeps the text of a token, if it is one of a model with some tokens.
-func (t *BPE) setText(id int, text string, size int) {
-	if id < 0 || id >= size {
-		return
+// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+func (m *bpeModel) UnmarshalJSON(data []byte) error {
+	if kind := typeOf(data); kind != "BPE" && kind != "" {
+		return fmt.Errorf("the model is of type %q, want BPE", kind)
 	}
-	if id >= len(t.texts) {
-		t.texts = slices.Grow(t.texts, id+1-len(t.texts))[:id+1]
-	}
-	t.texts[id] = text
+	type plain bpeModel
+	// other values make tokens by chance
+	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}})
 }
 
-// Text is a token as the vocabulary spells it, "" if the model does not have it.
-func (t *BPE) Text(id int) string {
-	if id < 0 || id >= len(t.texts) {
-		return ""
-	}
-	return t.texts[id]
-}
+// merge is a pair of tokens that become one: a list of two strings, or in older files one with a
+// space between.
+type merge [2]string
 
-// usualDecoders are those of files without any: what pre-tokenizers do is undone.
-func (t *BPE) usualDecoders() []decoder {
-	for _, p := range t.preTokenizers {
-		if _, ok := p.(*byteLevel); ok {
-			return []decoder{&byteLetters{}}
-		}
+func (m *merge) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return json.Unmarshal(data, (*[2]string)(m))
 	}
-	return []decoder{&byteTokens{}, &spaces{metaspace{Replacement: "▁"}}}
-}
-
-// checkStrips refuses a Strip before any Fuse, as it would be of each token.
-func checkStrips(decoders []decoder) error {
-	for _, d := range decoders {
-		switch d.(type) {
-		case *fuse:
-			return nil
-		case *stripBeginning:
-			return fmt.Errorf("decoder Strip: it comes before any Fuse, want it after")
-		}
+	var ok bool
+	if m[0], m[1], ok = strings.Cut(text, " "); !ok {
+		return fmt.Errorf("merge %q, want two tokens", text)
 	}
 	return nil
 }
 
-// Encode returns the tokens of a prompt, control tokens among them whose texts it has.
-func (t *BPE) Encode(text string) ([]int, error) {
-	return t.prompt(trust(text))
-}
+func (m *bpeModel) vocabulary() map[string]int { return m.Vocab }
 
-// EncodePlain returns those of a prompt whose writer may write no control tokens: what looks like
-// one is text.
-func (t *BPE) EncodePlain(text string) ([]int, error) {
-	return t.prompt(fromUsers(text))
-}
-
-func (t *BPE) prompt(s passage) ([]int, error) {
-	ids, err := t.encode(s, t.word)
-	if err != nil {
-		return nil, err
+func (m *bpeModel) build() (model, error) {
+	p := &pairs{*m, make(map[twoTokens]merged, len(m.Merges))}
+	p.Merges = nil // are in the map
+	if m.Scores != nil {
+		p.score()
+		return p, nil
 	}
-	return t.around(ids)
-}
-
-// ControlIn are the texts of control tokens that Encode finds in a text, each once.
-func (t *BPE) ControlIn(text string) (found []string) {
-	pieces, _ := t.pieces(trust(text)) // who encodes the text has the error
-	for _, id := range Union(controls(pieces)) {
-		found = append(found, t.Text(id))
-	}
-	return found
-}
-
-// Conversation returns the tokens of messages up to where the answer begins. Its template says all
-// tokens around them, but for the one that add_bos_token puts before all texts. What messages say
-// has no control tokens, unless control is true.
-func (t *BPE) Conversation(control bool, messages ...chat.Message) ([]int, error) {
-	if t.chat.Source == "" {
-		why := ""
-		if t.noChat != "" {
-			why = ": " + t.noChat
+	for i, f := range m.find() {
+		if !f.known {
+			a, b := m.Merges[i][0], m.Merges[i][1]
+			return p, fmt.Errorf("merge %d makes %q of %q and %q, want tokens of the vocabulary", i,
+				m.whole(nil, i), a, b)
 		}
-		return nil, fmt.Errorf("the model has no chat template%s, want one, as GGUF files have as "+
-			"tokenizer.chat_template, and folders in chat_template.jinja or tokenizer_config.json", why)
+		p.merges[f.two] = merged{int32(i), f.id}
 	}
-	pieces, err := t.chat.Render(messages...)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := t.encode(rendered(pieces, control), t.word)
-	if n := len(t.begin); err == nil && (len(ids) < n || !slices.Equal(ids[:n], t.begin)) {
-		ids = slices.Concat(t.begin, ids)
-	}
-	return ids, err
+	return p, nil
 }
 
-// Template is the chat template, which Conversation renders.
-func (t *BPE) Template() *chat.Template { return &t.chat }
+func (p *pairs) all() iter.Seq2[string, int] { return maps.All(p.Vocab) }
 
-// Decode returns the bytes of a token, which may be part of a letter only.
-func (t *BPE) Decode(id int) string {
-	text := t.Text(id)
-	if t.added[id] {
-		return text
+func (p *pairs) number(text string) (id int, ok bool) {
+	id, ok = p.Vocab[text]
+	return id, ok
+}
+
+func (p *pairs) unknown() (id int, ok bool) { return p.number(p.Unknown) }
+
+// found is a merge in tokens, if the vocabulary has them.
+type found struct {
+	two   twoTokens
+	id    int32
+	known bool
+}
+
+// find finds all merges in the vocabulary: on all cores, since that is most of a tokenizer's time.
+func (m *bpeModel) find() []found {
+	all := make([]found, len(m.Merges))
+	const each = 1 << 13
+	var workers sync.WaitGroup
+	for first := 0; first < len(all); first += each {
+		workers.Go(func() {
+			var text []byte
+			for i := first; i < min(first+each, len(all)); i++ {
+				a, okA := m.Vocab[m.Merges[i][0]]
+				b, okB := m.Vocab[m.Merges[i][1]]
+				text = m.whole(text, i)
+				id, ok := m.Vocab[string(text)]
+				ok = ok && okA && okB && isToken(a|b|id)
+				all[i] = found{tokensOf(a, b), int32(id), ok}
+			}
+		})
 	}
-	for _, d := range t.decoders {
-		text = d.decode(text)
+	workers.Wait()
+	return all
+}
+
+// whole is what a merge makes, in the memory of text.
+func (m *bpeModel) whole(text []byte, i int) []byte {
+	text = append(text[:0], m.Merges[i][0]...)
+	return append(text, strings.TrimPrefix(m.Merges[i][1], m.Prefix)...)
+}
+
+// score makes a pair of each two tokens that are one together. Those of equal scores have the same
+// rank, so that the leftmost in a text is first.
+func (p *pairs) score() {
+	best := slices.Clone(p.Scores)
+	slices.SortFunc(best, func(a, b float32) int { return cmp.Compare(b, a) })
+	for text, id := range p.Vocab {
+		if !p.made(id) {
+			continue
+		}
+		rank, _ := slices.BinarySearchFunc(best, p.Scores[id], func(a, b float32) int {
+			return cmp.Compare(b, a)
+		})
+		for i := range text {
+			a, okA := p.Vocab[text[:i]]
+			b, okB := p.Vocab[text[i:]]
+			if okA && okB && isToken(a|b|id) {
+				p.merges[tokensOf(a, b)] = merged{int32(rank), int32(id)}
+			}
+		}
 	}
-	return text
+}
+
+// word appends the tokens of a word.
+func (p *pairs) word(ids []int, word string) ([]int, error) {
+	if id, ok := p.Vocab[word]; ok && p.IgnoreMerges {
+		return append(ids, id), nil
+	}
+	letters, err := p.letters(word)
+	return append(ids, p.mergeAll(letters)...), err
+}
+
+// letters are the tokens of a word before any pair is merged.
+func (p *pairs) letters(word string) (ids []int, err error) {
+	unknown := false // the last letter
+	for from, r := range word {
+		end := from + len(string(r))
+		letter := word[from:end]
+		if from > 0 {
+			letter = p.Prefix + letter
+		}
+		if end == len(word) {
+			letter += p.Suffix
+		}
+		known, ok := p.known(letter)
+		if !ok && unknown && p.FuseUnknown {
+			continue
+		}
+		if unknown = !ok; unknown {
+			id, ok := p.Vocab[p.Unknown]
+			if !ok {
+				return nil, fmt.Errorf("the vocabulary has no token for %q, nor one for what is unknown",
+					letter)
+			}
+			known = []int{id}
+		}
+		ids = append(ids, known...)
+	}
+	return ids, nil
+}
+
+// known are the tokens of a letter: its own, or those of its bytes.
+func (p *pairs) known(letter string) (ids []int, ok bool) {
+	if id, ok := p.Vocab[letter]; ok {
+		return []int{id}, true
+	}
+	for i := range len(letter) {
+		id, ok := p.Vocab[fmt.Sprintf("<0x%02X>", letter[i])]
+		if !ok || !p.ByteFallback {
+			return nil, false
+		}
+		ids = append(ids, id)
+	}
+	return ids, true
+}
+
+// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
+// are a linked list and pairs a heap, so that the time is n log n.
+func (p *pairs) mergeAll(ids []int) []int {
+	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
+	var queue candidates
+	consider := func(i int) {
+		if i < 0 || next[i] == len(ids) {
+			return
+		}
+		pair := tokensOf(ids[i], ids[next[i]])
+		if m, ok := p.merges[pair]; ok && isToken(ids[i]|ids[next[i]]) {
+			heap.Push(&queue, candidate{m, pair, i})
+		}
+	}
+	for i := range ids {
+		last[i], next[i] = i-1, i+1
+	}
+	for i := range ids {
+		consider(i)
+	}
+	const gone = -1
+	for len(queue) > 0 {
+		c := heap.Pop(&queue).(candidate)
+		i, j := c.at, next[c.at]
+		if j == len(ids) || tokensOf(ids[i], ids[j]) != c.pair { // one has changed since
+			continue
+		}
+		ids[i], ids[j], next[i] = int(c.id), gone, next[j]
+		if next[j] < len(ids) {
+			last[next[j]] = i
+		}
+		consider(last[i])
+		consider(i)
+	}
+	left := ids[:0]
+	for _, id := range ids {
+		if id != gone {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+// candidate is a pair that may become one token, and where its first one is.
+type candidate struct {
+	merged
+	pair twoTokens
+	at   int
+}
+
+// candidates are a heap: the lowest rank first, and of one rank the leftmost.
+type candidates []candidate
+
+func (c candidates) Len() int      { return len(c) }
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c candidates) Less(i, j int) bool {
+	return c[i].rank < c[j].rank || c[i].rank == c[j].rank && c[i].at < c[j].at
+}
+func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
 }

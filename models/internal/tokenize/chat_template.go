@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
@@ -44,17 +43,17 @@ func (c *chatTemplates) UnmarshalJSON(data []byte) error {
 }
 
 // chatTemplate finds the template of a folder, in a file of its own or in tokenizer_config.json, as
-// transformers does: the file comes first. Without one, missing says what there is.
-func chatTemplate(l *weights.Loader, c *tokenizerConfig) (t chat.Template, missing string) {
-	t = chat.Template{Begin: c.Start.Content, End: c.Stop.Content}
+// transformers does: the file comes first.
+func chatTemplate(l *weights.Loader, c *tokenizerConfig) Template {
+	t := Template{Begin: c.Start.Content, End: c.Stop.Content}
 	const file = "chat_template.jinja"
 	if l.Exists(file) {
 		t.Source = string(l.Read(file))
 	} else if source, ok := c.Chat[usualTemplate]; ok || len(c.Chat) == 0 {
 		t.Source = source
 	} else {
-		missing = "none that is called " + usualTemplate + ", but " +
+		t.Others = "none that is called " + usualTemplate + ", but " +
 			strings.Join(slices.Sorted(maps.Keys(c.Chat)), ", ")
 	}
-	return t, missing
+	return t
 }

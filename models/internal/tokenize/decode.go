@@ -6,10 +6,16 @@ import (
 	"strings"
 )
 
-// decoder turns a token's text into what a reader sees. As tokens come one after another, the
-// beginning of a text is not known, and stays as it is.
+// decoder turns a token's text into what a reader sees.
 type decoder interface {
-	decode(token string) string
+	decode(token string, at position) string
+}
+
+// position is where a token is in a text. A token of an answer is neither the first nor the last:
+// what a decoder does at the ends of a text is not done to it.
+type position struct {
+	first, last bool
+	added       bool // it was found before the model found others
 }
 
 var decoderKinds = stageKinds[decoder]{"decoder", "decoders", map[string]func() decoder{
@@ -20,23 +26,33 @@ var decoderKinds = stageKinds[decoder]{"decoder", "decoders", map[string]func() 
 	"Fuse":         func() decoder { return &fuse{} },
 	"Strip":        func() decoder { return &stripBeginning{} },
 	"BPEDecoder":   func() decoder { return &suffix{Suffix: "</w>"} },
+	"WordPiece":    func() decoder { return &joinedPieces{Prefix: "##", Cleanup: true} },
 }}
 
 // byteLetters has bytes for letters.
 type byteLetters struct{ trimmed }
 
-func (*byteLetters) decode(token string) string { return lettersToBytes(token) }
+func (*byteLetters) decode(token string, at position) string {
+	if at.added { // whose text is as it is
+		return token
+	}
+	return lettersToBytes(token)
+}
 
-// spaces has spaces where Metaspace shows them.
+// spaces has spaces where Metaspace shows them, and none where it puts one before a text.
 type spaces struct{ metaspace }
 
-func (s *spaces) decode(token string) string {
-	return strings.ReplaceAll(token, s.Replacement, " ")
+func (s *spaces) decode(token string, at position) string {
+	space := " "
+	if at.first && *s.Scheme != "never" {
+		space = ""
+	}
+	return strings.ReplaceAll(token, s.Replacement, space)
 }
 
 type replaceLetters struct{ replace }
 
-func (r *replaceLetters) decode(token string) string {
+func (r *replaceLetters) decode(token string, _ position) string {
 	return strings.ReplaceAll(token, r.Pattern.text, r.Content)
 }
 
@@ -50,7 +66,7 @@ func (r *replaceLetters) prepare() error {
 // byteTokens are bytes in the form <0x0A>.
 type byteTokens struct{}
 
-func (*byteTokens) decode(token string) string {
+func (*byteTokens) decode(token string, _ position) string {
 	var b byte
 	if n, err := fmt.Sscanf(token, "<0x%02X>", &b); n == 1 && err == nil && len(token) == 6 {
 		return string([]byte{b})
@@ -61,17 +77,22 @@ func (*byteTokens) decode(token string) string {
 // fuse makes one text of all tokens.
 type fuse struct{}
 
-func (*fuse) decode(token string) string { return token }
+func (*fuse) decode(token string, _ position) string { return token }
 
-// stripBeginning takes letters away from a whole text, whose beginning is the prompt here. Before a
-// Fuse it would be from each token, which build refuses.
+// stripBeginning takes letters away from a whole text. Before a Fuse it would be from each token,
+// which checkStrips refuses.
 type stripBeginning struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`
 	Stop    int    `json:"stop"`
 }
 
-func (*stripBeginning) decode(token string) string { return token }
+func (s *stripBeginning) decode(token string, at position) string {
+	for n := 0; at.first && n < s.Start && s.Content != ""; n++ {
+		token = strings.TrimPrefix(token, s.Content)
+	}
+	return token
+}
 
 func (s *stripBeginning) prepare() error {
 	if s.Stop != 0 {
@@ -85,11 +106,106 @@ type suffix struct {
 	Suffix string `json:"suffix"`
 }
 
-func (s *suffix) decode(token string) string { return strings.ReplaceAll(token, s.Suffix, " ") }
+func (s *suffix) decode(token string, at position) string {
+	space := " "
+	if at.last {
+		space = ""
+	}
+	return strings.ReplaceAll(token, s.Suffix, space)
+}
 
 func (s *suffix) prepare() error {
 	if s.Suffix == "" {
 		return errors.New("there is no suffix, want some letters")
 	}
 	return nil
+}
+
+// joinedPieces has a space before each token that does not continue a word.
+type joinedPieces struct {
+	Prefix  string `json:"prefix"`  // of tokens that do
+	Cleanup bool   `json:"cleanup"` // no space before punctuation marks and what is left out of words
+}
+
+func (j *joinedPieces) decode(token string, at position) string {
+	if rest, ok := strings.CutPrefix(token, j.Prefix); ok && !at.first {
+		token = rest
+	} else if !at.first {
+		token = " " + token
+	}
+	if j.Cleanup {
+		token = cleanup.Replace(token)
+	}
+	return token
+}
+
+// cleanup is what Hugging Face's tokenizers replace in each token, one after the other there.
+var cleanup = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't",
+	"n't", " 'm", "'m", " do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re")
+
+// usualDecoders are the decoders of files that have none: they undo what other stages do.
+func (t *Tokenizer) usualDecoders() []decoder {
+	if w, ok := t.model.(*wordPiece); ok {
+		return []decoder{&joinedPieces{Prefix: w.Prefix}}
+	}
+	scheme := "never"
+	if t.addsSpace() {
+		scheme = "always"
+	}
+	space := &spaces{metaspace{Replacement: "▁", Scheme: &scheme}}
+	for _, p := range t.preTokenizers {
+		switch p := p.(type) {
+		case *byteLevel:
+			return []decoder{&byteLetters{}}
+		case *metaspace:
+			space.metaspace = *p
+		}
+	}
+	return []decoder{&byteTokens{}, space}
+}
+
+// checkStrips refuses a Strip before any Fuse, as it would be of each token.
+func checkStrips(decoders []decoder) error {
+	for _, d := range decoders {
+		switch d.(type) {
+		case *fuse:
+			return nil
+		case *stripBeginning:
+			return fmt.Errorf("decoder Strip: it comes before any Fuse, want it after")
+		}
+	}
+	return nil
+}
+
+// Bytes is what a token adds to an answer, which may be part of a letter only. Special tokens have
+// their texts.
+func (t *Tokenizer) Bytes(id int32) string {
+	text := t.text(int(id))
+	if text == "" {
+		return ""
+	}
+	for _, d := range t.decoders {
+		text = d.decode(text, position{added: t.added[int(id)]})
+	}
+	return text
+}
+
+// Decode is the bytes of a text that is made of tokens. Special ones are left out.
+func (t *Tokenizer) Decode(ids []int32) string {
+	var parts []string
+	var added []bool
+	for _, id := range ids {
+		if text := t.text(int(id)); text != "" && !t.special[int(id)] {
+			parts, added = append(parts, text), append(added, t.added[int(id)])
+		}
+	}
+	for _, d := range t.decoders {
+		if _, ok := d.(*fuse); ok && len(parts) > 0 {
+			parts, added = []string{strings.Join(parts, "")}, []bool{false}
+		}
+		for i := range parts {
+			parts[i] = d.decode(parts[i], position{i == 0, i == len(parts)-1, added[i]})
+		}
+	}
+	return strings.Join(parts, "")
 }

@@ -43,16 +43,16 @@ func (e *Ends) namesAll(kind endKind) bool {
 // Ends are all tokens that end an answer: those that numbers name, the one that the tokenizer's
 // files name as the end, and added ones, control tokens among them, whose texts mean it and that
 // no number contradicts.
-func (t *BPE) Ends(named Ends) []int {
+func (t *Tokenizer) Ends(named Ends) []int {
 	var byText []int
 	messages := t.hasMessages()
 	for id := range t.added {
-		text := t.Text(id)
+		text := t.text(id)
 		kind, ends := endTexts[text]
 		if text == messageEnd && messages || named.namesAll(kind) {
 			ends = false
 		}
-		if ends || text != "" && text == t.chat.End {
+		if ends || text != "" && text == t.Template.End {
 			byText = append(byText, id)
 		}
 	}
@@ -60,10 +60,13 @@ func (t *BPE) Ends(named Ends) []int {
 	return Union(named.Tokens, byText)
 }
 
+// EndTokens are all tokens that end an answer, by what Named says of them.
+func (t *Tokenizer) EndTokens() []int32 { return narrow(t.Ends(t.Named)) }
+
 // hasMessages says whether an answer may have several messages.
-func (t *BPE) hasMessages() bool {
+func (t *Tokenizer) hasMessages() bool {
 	for id := range t.added {
-		if slices.Contains(answerEnds, t.Text(id)) {
+		if slices.Contains(answerEnds, t.text(id)) {
 			return true
 		}
 	}

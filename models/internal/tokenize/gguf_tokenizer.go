@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
@@ -152,21 +151,49 @@ func (v *Vocabulary) Named() Ends {
 	return Ends{Tokens: v.Stop(), All: len(v.Ends) > 1, Turn: v.Turn != nil, Message: v.Message != nil}
 }
 
+// FromGGUF reads the tokenizer of a GGUF file.
+func FromGGUF(l *weights.Loader) *Tokenizer {
+	switch kind := kindGGUF(l); kind {
+	case "gpt2", "llama":
+		return VocabularyBPE(l, ReadVocabulary(l))
+	case "bert":
+		t, _ := readWordPieceGGUF(l, true)
+		return t
+	case "t5":
+		t, _ := readUnigramGGUF(l, true)
+		return t
+	default:
+		l.Check("", fmt.Errorf("%s is %q, want gpt2, llama, bert or t5", tokenizerModel, kind))
+		return nil
+	}
+}
+
+// kindGGUF is the kind of tokenizer in a GGUF file.
+func kindGGUF(l *weights.Loader) string {
+	var kind struct {
+		Model string `json:"ggml.model"`
+	}
+	l.Metadata("tokenizer", &kind, strictjson.AnyKey)
+	return kind.Model
+}
+
 // VocabularyBPE is the byte-pair encoding of a vocabulary.
-func VocabularyBPE(l *weights.Loader, v *Vocabulary) *BPE {
-	t := &BPE{}
+func VocabularyBPE(l *weights.Loader, v *Vocabulary) *Tokenizer {
+	t := &Tokenizer{file: metadata}
 	if l.Err != nil {
 		return t
 	}
-	t.chat = chat.Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
+	t.Template = Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
+	t.Named = v.Named()
 	f, err := v.file()
 	if err == nil {
-		err = t.build(f, len(v.Tokens))
+		err = build(t, f, usage{len(v.Tokens), true})
 	}
 	if err != nil {
 		l.Check("", fmt.Errorf("tokenizer.ggml: %w", err))
 		return t
 	}
+	t.hide(v.Types)
 	if *v.AddBegin {
 		t.before = []int{*v.Begin}
 		t.begin = t.before
@@ -177,12 +204,23 @@ func VocabularyBPE(l *weights.Loader, v *Vocabulary) *BPE {
 	return t
 }
 
+// metadata is what errors call the file of a GGUF file's tokenizer.
+const metadata = "the metadata"
+
+// hide makes tokens special by their types.
+func (t *Tokenizer) hide(types []int) {
+	for id, kind := range types {
+		if kind == controlToken || kind == unknownToken {
+			t.special[id] = true
+		}
+	}
+}
+
 // ReadTextsOfBPE reads the tokenizer of a decoder in a GGUF file for vectors and scores, and what
 // the file says of it.
 func ReadTextsOfBPE(l *weights.Loader, positions int) (*Texts, *Vocabulary) {
 	v := ReadVocabulary(l)
-	t := VocabularyBPE(l, v)
-	return &Texts{&t.pipeline, t, "the metadata", positions}, v
+	return &Texts{VocabularyBPE(l, v), positions}, v
 }
 
 // EndsTexts says why texts do not end in the token with a text, nil if they do.
@@ -266,10 +304,17 @@ func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
 	}
 	stages := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "},
 		"content": "▁"}}
-	if v.AddSpace == nil || *v.AddSpace {
+	adds := v.AddSpace == nil || *v.AddSpace
+	if adds {
 		stages = slices.Insert(stages, 0, any(map[string]any{"type": "Prepend", "prepend": "▁"}))
 	}
 	f.Normalizer = stagesJSON("normalizers", stages...)
+	stages = []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": "▁"},
+		"content": " "}, map[string]any{"type": "ByteFallback"}, map[string]any{"type": "Fuse"}}
+	if adds {
+		stages = append(stages, map[string]any{"type": "Strip", "content": " ", "start": 1, "stop": 0})
+	}
+	f.Decoder = stagesJSON("decoders", stages...)
 }
 
 // stagesJSON is a Sequence as tokenizer.json has it.

@@ -15,12 +15,11 @@ import (
 	"unicode"
 
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
-	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // vocabularyOf reads the tokenizer of a file that has nothing else.
-func vocabularyOf(t *testing.T, keys map[string]any) (*weights.Loader, *BPE) {
+func vocabularyOf(t *testing.T, keys map[string]any) (*weights.Loader, *Tokenizer) {
 	t.Helper()
 	var f gguftest.File
 	for key, value := range keys {
@@ -121,20 +120,20 @@ func TestByteLevelGGUF(t *testing.T) {
 			"e\u0301é", "<tool> THE'S \u3000x", "", "theTHE aBC'd b.a/\n/c", "日本語a カナ12b, 中文。the",
 			"!abc ?the --the\t\tcab  ", "a1b22c333d4444 ½²", "x$+the <=abc^~|`c",
 			"wörld ΣΑΣ  한국12 中文，the。 \n", "1234567 12 \u0663\u0664\u0665\u0666", "\u00a0abc\u200bthe €5"} {
-			a, err := want.Encode(text)
+			a, err := encodeAll(want, text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if pre == "llama-bpe" {
 				a = append([]int{begin}, a...)
 			}
-			b, err := got.Encode(text)
+			b, err := encodeAll(got, text)
 			if err != nil || !slices.Equal(a, b) {
 				t.Errorf("%s: %q is %v (%v), want %v", pre, text, b, err, a)
 			}
 			decoded := ""
 			for _, id := range b {
-				decoded += got.Decode(id)
+				decoded += got.Bytes(int32(id))
 			}
 			if norm := strings.ReplaceAll(text, "e\u0301", "é"); decoded != text &&
 				decoded != "<s>"+text && decoded != norm {
@@ -178,7 +177,7 @@ func TestCutsGGUF(t *testing.T) {
 		}
 		var got []string
 		for _, p := range parts {
-			got = append(got, (&byteLetters{}).decode(p.text))
+			got = append(got, (&byteLetters{}).decode(p.text, position{}))
 		}
 		if strings.Join(got, "|") != c.want || err != nil {
 			t.Errorf("%s: %q is cut into %q (%v), want %q", c.pre, c.text, got, err, c.want)
@@ -256,11 +255,11 @@ func TestGemmaGGUF(t *testing.T) {
 		for range source.IntN(14) {
 			text += string([]rune("   aabbcéz\n\n")[source.IntN(12)])
 		}
-		a, err := want.Encode(text)
+		a, err := encodeAll(want, text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := got.Encode(text); err != nil || !slices.Equal(b, append([]int{2}, a...)) {
+		if b, err := encodeAll(got, text); err != nil || !slices.Equal(b, append([]int{2}, a...)) {
 			t.Fatalf("%q is %v (%v), want %v after the token for the beginning", text, b, err, a)
 		}
 	}
@@ -341,23 +340,23 @@ func TestSentencePieceGGUF(t *testing.T) {
 		if text != "" {
 			want = append(want, plain("▁"+strings.ReplaceAll(text, " ", "▁"))...)
 		}
-		if got, err := b.Encode(text); err != nil || !slices.Equal(got, want) {
+		if got, err := encodeAll(b, text); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q is %v (%v), want %v", text, got, err, want)
 		}
 	}
 	// a space is added after each token that the text has as such
 	want := slices.Concat([]int{1}, plain("▁a"), []int{slices.Index(tokens, "<tool>")}, plain("▁b"),
 		[]int{2})
-	if got, err := b.Encode("a<tool>b</s>"); err != nil || !slices.Equal(got, want) {
+	if got, err := encodeAll(b, "a<tool>b</s>"); err != nil || !slices.Equal(got, want) {
 		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
 	}
 	keys["ggml.add_space_prefix"], keys["ggml.add_bos_token"] = false, false
 	keys["ggml.add_eos_token"] = true
 	_, b = vocabularyOf(t, keys)
-	if got, err := b.Encode("a b"); err != nil || !slices.Equal(got, append(plain("a▁b"), 2)) {
+	if got, err := encodeAll(b, "a b"); err != nil || !slices.Equal(got, append(plain("a▁b"), 2)) {
 		t.Errorf("without a space: %v (%v)", got, err)
 	}
-	if got := b.Decode(slices.Index(tokens, "▁")) + b.Decode(3+'\n'); got != " \n" {
+	if got := b.Bytes(int32(slices.Index(tokens, "▁"))) + b.Bytes(3+'\n'); got != " \n" {
 		t.Errorf("tokens are shown as %q, want a space and a newline", got)
 	}
 }
@@ -371,19 +370,10 @@ func TestConversationGGUF(t *testing.T) {
 		"ggml.eos_token_id": uint32(begin + 1), "chat_template": "{{ bos_token }}" +
 			"{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}"}
 	_, b := vocabularyOf(t, keys)
-	got, err := b.Conversation(false, chat.Message{Role: "user", Content: "abc"})
+	got, err := converse(b, false, "abc")
 	if want := []int{begin, int('u'), slices.Index(tokens, "abc"), begin + 1}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
-	}
-	delete(keys, "chat_template")
-	_, b = vocabularyOf(t, keys)
-	if _, err := b.Conversation(false); err == nil ||
-		!strings.Contains(err.Error(), "the model has no chat template") {
-		t.Errorf("the error is %v", err)
-	}
-	if _, err := Numbers(3).Conversation(false); err == nil {
-		t.Error("a random model has conversations")
 	}
 }
 
@@ -408,7 +398,7 @@ func TestBeginOfConversations(t *testing.T) {
 			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges,
 			"ggml.bos_token_id": uint32(begin), "ggml.add_bos_token": c.adds,
 			"chat_template": "{% if true %}" + c.template + "{% endif %}"})
-		got, err := b.Conversation(false, chat.Message{Role: "user", Content: "x"})
+		got, err := converse(b, false, "x")
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: the tokens are %v (%v)", c, got, err)
 		}

@@ -32,14 +32,16 @@ var unigramKeysIdle = strictjson.Idle{
 
 // ReadTextsGGUF reads the tokenizer of an encoder in a GGUF file, and how many segments the model
 // knows.
-func ReadTextsGGUF(l *weights.Loader, positions int) (t *Texts, segments int) {
-	var kind struct {
-		Model string `json:"ggml.model"`
+func ReadTextsGGUF(l *weights.Loader, positions int) (texts *Texts, segments int) {
+	readModel := readWordPieceGGUF
+	if kindGGUF(l) == "t5" {
+		readModel = readUnigramGGUF
 	}
-	l.Metadata("tokenizer", &kind, strictjson.AnyKey)
-	if l.Err != nil || kind.Model != "t5" {
-		return readWordPieceGGUF(l, positions)
-	}
+	t, segments := readModel(l, false)
+	return &Texts{t, positions}, segments
+}
+
+func readUnigramGGUF(l *weights.Loader, decodes bool) (t *Tokenizer, segments int) {
 	var k unigramKeys
 	l.Metadata("tokenizer", &k, unigramKeysIdle)
 	if l.Err != nil {
@@ -48,15 +50,13 @@ func ReadTextsGGUF(l *weights.Loader, positions int) (t *Texts, segments int) {
 	if segments = 1; k.Segments != nil {
 		segments = *k.Segments
 	}
-	u, err := k.unigram()
-	if l.Check("", err); err != nil {
-		return nil, 0
-	}
-	return &Texts{&u.pipeline, u, "the metadata", positions}, segments
+	t, err := k.tokenizer(decodes)
+	l.Check("", err)
+	return t, segments
 }
 
-// unigram cuts at spaces, before which the characters' map makes one of all kinds of them.
-func (k *unigramKeys) unigram() (*Unigram, error) {
+// tokenizer cuts at spaces, before which the characters' map makes one of all kinds of them.
+func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	n := len(k.Tokens)
 	if len(k.Scores) != n || len(k.Kinds) != n {
 		return nil, fmt.Errorf("tokenizer.ggml has %d scores and %d types, want %d, one for each token",
@@ -75,22 +75,33 @@ func (k *unigramKeys) unigram() (*Unigram, error) {
 	if err := space.prepare(); err != nil {
 		return nil, err
 	}
-	t := &Unigram{ids: make(map[string]int, n)}
+	t := &Tokenizer{file: metadata, Named: Ends{Tokens: []int{*k.End}}}
 	t.pipeline = pipeline{size: n, preTokenizers: []preTokenizer{&words{}, space}}
 	if err := k.addMap(&t.pipeline); err != nil {
 		return nil, err
 	}
 	t.before, t.after = []int{*k.Begin}, []int{*k.End}
 	t.pair = pairOf(*k.Begin, *k.End, 0, true)
-	t.Unknown = k.Unknown
-	if err := t.find(k.takeTokens(t)); err != nil {
-		return nil, err
+	m := unigramModel{Unknown: k.Unknown}
+	added := k.takeTokens(&m)
+	markControl(added, "")
+	err := t.find(added)
+	if err == nil {
+		t.model, err = m.build()
 	}
-	return t, t.prepare()
+	if err == nil {
+		err = t.finish(added, decodes)
+	}
+	for id, kind := range k.Kinds {
+		if kind == unusedToken && id < len(t.texts) {
+			t.texts[id] = k.Tokens[id]
+		}
+	}
+	return t, err
 }
 
 // takeTokens takes the vocabulary, and returns the tokens that are found as they are.
-func (k *unigramKeys) takeTokens(t *Unigram) (added []addedToken) {
+func (k *unigramKeys) takeTokens(t *unigramModel) (added []addedToken) {
 	least := float32(math.Inf(1)) // of normal tokens
 	for i, kind := range k.Kinds {
 		if kind == normalToken {
@@ -102,14 +113,14 @@ func (k *unigramKeys) takeTokens(t *Unigram) (added []addedToken) {
 		switch k.Kinds[id] {
 		case controlToken, userToken, unknownToken:
 			mask := text == "<mask>" // takes the space before it
-			added = append(added, addedToken{ID: id, Content: text, Left: mask, Special: true})
+			added = append(added, addedToken{ID: id, Content: text, Left: mask,
+				Special: k.Kinds[id] != userToken})
 		case unusedToken:
 			text = fmt.Sprintf("\xff%d", id) // is in no text
 		case byteToken:
 			t.ByteFallback = true
 		}
 		t.Vocab = append(t.Vocab, scored{text, float64(score)})
-		t.ids[text] = id
 	}
 	return added
 }

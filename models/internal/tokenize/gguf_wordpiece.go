@@ -31,7 +31,7 @@ var wordPieceKeysIdle = strictjson.Idle{
 
 // readWordPieceGGUF reads the tokenizer of a BERT in a GGUF file, whose texts are lower case
 // without accents, as llama.cpp reads them. Segments is how many the model knows.
-func readWordPieceGGUF(l *weights.Loader, positions int) (t *Texts, segments int) {
+func readWordPieceGGUF(l *weights.Loader, decodes bool) (t *Tokenizer, segments int) {
 	var k wordPieceKeys
 	l.Metadata("tokenizer", &k, wordPieceKeysIdle)
 	if l.Err != nil {
@@ -40,54 +40,55 @@ func readWordPieceGGUF(l *weights.Loader, positions int) (t *Texts, segments int
 	if segments = 2; k.Segments != nil {
 		segments = *k.Segments
 	}
-	w, err := k.wordPiece()
-	if l.Check("", err); err != nil {
-		return nil, 0
-	}
-	return &Texts{&w.pipeline, w, "the metadata", positions}, segments
+	t, err := k.tokenizer(decodes)
+	l.Check("", err)
+	return t, segments
 }
 
-// wordPiece has the vocabulary as vocab.txt has it: files mark words' beginnings, and not what goes
+// tokenizer has the vocabulary as vocab.txt has it: files mark words' beginnings, and not what goes
 // on with a word.
-func (k *wordPieceKeys) wordPiece() (*WordPiece, error) {
+func (k *wordPieceKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	if k.Model != "bert" {
 		return nil, fmt.Errorf("%s is %q, want bert", tokenizerModel, k.Model)
 	}
-	t := &WordPiece{wordPieceModel: usualWordPiece}
-	t.Vocab = make(map[string]int, len(k.Tokens))
+	m := usualWordPiece
+	m.Vocab = make(map[string]int, len(k.Tokens))
 	for id, text := range k.Tokens {
 		text = k.asInFolders(id, text)
-		if other, ok := t.Vocab[text]; ok {
+		if other, ok := m.Vocab[text]; ok {
 			return nil, fmt.Errorf("tokens %d and %d are both %q, want different ones", other, id, text)
 		}
-		t.Vocab[text] = id
+		m.Vocab[text] = id
 	}
-	begin, err := k.special("[CLS]", t.Vocab, k.Begin, k.Start)
+	begin, err := k.special("[CLS]", m.Vocab, k.Begin, k.Start)
 	if err != nil {
 		return nil, err
 	}
-	end, err := k.special("[SEP]", t.Vocab, k.End, k.Newer, k.Stop)
+	end, err := k.special("[SEP]", m.Vocab, k.End, k.Newer, k.Stop)
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := k.special("[UNK]", t.Vocab, k.Unknown)
+	unknown, err := k.special("[UNK]", m.Vocab, k.Unknown)
 	if err != nil {
 		return nil, err
 	}
-	t.Unknown = k.asInFolders(unknown, k.Tokens[unknown])
-	t.pipeline = pipeline{size: len(k.Tokens), normalizers: []normalizer{newCleaning()},
-		preTokenizers: []preTokenizer{&bertWords{}}}
-	t.template = template{before: []int{begin}, after: []int{end}, pair: pairOf(begin, end, 1, false)}
+	m.Unknown = k.asInFolders(unknown, k.Tokens[unknown])
+	t := &Tokenizer{file: metadata,
+		pipeline: bertPipeline(newCleaning(), begin, end, len(k.Tokens))}
 	var added []addedToken
 	for _, name := range []string{"[CLS]", "[SEP]", "[MASK]", "[PAD]", "[UNK]"} {
-		if id, ok := t.Vocab[name]; ok {
+		if id, ok := m.Vocab[name]; ok {
 			added = append(added, addedToken{ID: id, Content: name, Special: true})
 		}
 	}
+	markControl(added, "")
 	if err := t.find(added); err != nil {
 		return nil, err
 	}
-	return t, t.check()
+	if t.model, err = m.build(); err != nil {
+		return nil, err
+	}
+	return t, t.finish(added, decodes)
 }
 
 // asInFolders is a token as vocab.txt has it.

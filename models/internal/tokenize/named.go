@@ -68,11 +68,3 @@ func ReadLate(l *weights.Loader, t *Texts, prefixes, words []string, fills bool)
 	late.Fill = int32(fill)
 	return late
 }
-
-// token is the number of the token with a text, an added one or one of the vocabulary.
-func (t *Texts) token(text string) (id int, ok bool) {
-	if id, ok = t.addedIDs[text]; !ok {
-		id, ok = t.model.number(text)
-	}
-	return id, ok && text != ""
-}

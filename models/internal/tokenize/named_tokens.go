@@ -163,7 +163,7 @@ func addedTokens(l *weights.Loader, c *tokenizerConfig, added []addedToken,
 			at, added = len(added), append(added, n.token.numbered(id))
 		}
 		if at >= 0 {
-			added[at].control = true
+			added[at].control, added[at].Special = true, true
 		}
 	}
 	checkAddedTokens(l, added)
@@ -201,15 +201,4 @@ func checkAddedTokens(l *weights.Loader, added []addedToken) {
 				added[at].ID))
 		}
 	}
-}
-
-// checkAround refuses a token named for the beginning or the end of texts, if tokenizer.json puts
-// others there.
-func checkAround(l *weights.Loader, n named, where string, around []int, added []addedToken) {
-	at := find(added, n.token.Content)
-	if at < 0 || len(around) == 0 || slices.Contains(around, added[at].ID) {
-		return
-	}
-	l.Check(n.token.file(), fmt.Errorf("%s is %q, token %d, want one that the post_processor of "+
-		"tokenizer.json puts %s texts, of %d", n.key, n.token.Content, added[at].ID, where, around))
 }

@@ -64,7 +64,7 @@ func TestNamedTokens(t *testing.T) {
 		}
 		if l.Err != nil {
 			t.Errorf("%s, %s, %s: %v", c.config, c.names, c.added, l.Err)
-		} else if got, err := b.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+		} else if got, err := encodeAll(b, c.text); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s, %s, %s: there are %v (%v), want %v", c.config, c.names, c.added, got, err, c.want)
 		}
 	}
@@ -75,11 +75,11 @@ func TestNamedTokens(t *testing.T) {
 func TestNamedTokensOfWordPiece(t *testing.T) {
 	const names = `{'cls_token': '[X]', 'sep_token': '[X]', 'unk_token': '[X]'}`
 	l := loaderOf(t, map[string]string{"vocab.txt": "[PAD]\n[UNK]\n[X]\na", specialTokensJSON: names})
-	w := readWordPiece(l, 9, 9, 9)
+	w := ReadTexts(l, 9, 9, 9)
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
-	if got, _, err := w.Encode("a b"); err != nil || !slices.Equal(got, []int{2, 3, 2, 2}) {
+	if got, err := w.Encode("a b"); err != nil || !slices.Equal(wide(got.Tokens), []int{2, 3, 2, 2}) {
 		t.Errorf("there are %v (%v), want 2 3 2 2", got, err)
 	}
 	for key, want := range map[string]string{"cls_token": "before texts, of [1]",
@@ -87,7 +87,7 @@ func TestNamedTokensOfWordPiece(t *testing.T) {
 		l := loaderOf(t, map[string]string{specialTokensJSON: `{'` + key + `': '[X]'}`,
 			tokenizerJSON: `{'model': {'type': 'WordPiece', 'vocab': {'[UNK]': 1, '[X]': 2}},
 				'post_processor': {'type': 'BertProcessing', 'sep': ['[UNK]', 1], 'cls': ['[UNK]', 1]}}`})
-		if readWordPiece(l, 9, 9, 9); !strings.Contains(fmt.Sprint(l.Err), want) {
+		if ReadTexts(l, 9, 9, 9); !strings.Contains(fmt.Sprint(l.Err), want) {
 			t.Errorf("%s: the error is %v, want it to say %q", key, l.Err, want)
 		}
 	}

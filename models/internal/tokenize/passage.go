@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/seed-1415985d/attn/models/internal/jinja"
+	"unicode/utf8"
 )
 
 // passage is a text of which a part may be from users: whatever they write does not become control
@@ -24,19 +23,32 @@ func fromUsers(text string) passage {
 	return passage{text, strings.Repeat(notTrusted, len(text))}
 }
 
-// rendered is a conversation, in which what messages say is from users, unless they may write
-// control tokens.
-func rendered(pieces []jinja.Piece, control bool) passage {
+// Piece is a part of a text.
+type Piece struct {
+	Text  string
+	Input bool // users wrote it
+}
+
+// joined is a text of pieces.
+func joined(pieces []Piece) passage {
 	var text, trusted strings.Builder
 	for _, p := range pieces {
-		more := trust(p.Text)
-		if p.Input && !control {
-			more = fromUsers(p.Text)
+		more := trust(valid(p.Text))
+		if p.Input {
+			more = fromUsers(more.text)
 		}
 		text.WriteString(more.text)
 		trusted.WriteString(more.trusted)
 	}
 	return passage{text.String(), trusted.String()}
+}
+
+// valid is a text in which each byte that is no UTF-8 is U+FFFD.
+func valid(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return string([]rune(text))
 }
 
 // markControl finds out which tokens are control tokens: those that the file or others call
@@ -45,11 +57,16 @@ func rendered(pieces []jinja.Piece, control bool) passage {
 func markControl(added []addedToken, template string) {
 	for i := range added {
 		a := &added[i]
-		written := strings.ContainsFunc(a.Content, func(r rune) bool {
-			return unicode.IsPunct(r) || unicode.IsSymbol(r)
-		}) && strings.Contains(template, a.Content)
+		written := hasMarks(a.Content) && strings.Contains(template, a.Content)
 		a.control = a.control || a.Special || endTexts[a.Content] != 0 || written
 	}
+}
+
+// hasMarks says whether a text is more than words and spaces.
+func hasMarks(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsPunct(r) || unicode.IsSymbol(r)
+	})
 }
 
 // separate cuts added tokens out of a piece before normalizers.

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/models/internal/jinja"
 )
 
 // TestPlain: what users write becomes no control token, by whatever a file calls one, and is text
@@ -49,9 +50,10 @@ func TestPlain(t *testing.T) {
 		}
 		b := loadBPE(t, loaderOf(t, map[string]string{tokenizerConfigJSON: config,
 			tokenizerJSON: `{'added_tokens': [` + c.added + `], ` + tokenizer + model + `}`}).Path, 1000)
-		got, err := b.Encode(c.text)
-		plain, plainErr := b.EncodePlain(c.text)
-		if err != nil || plainErr != nil || !slices.Equal(got, c.want) || !slices.Equal(plain, c.plain) {
+		got, err := encodeAll(b, c.text)
+		plain, plainErr := b.Prompt(c.text)
+		if err != nil || plainErr != nil || !slices.Equal(got, c.want) ||
+			!slices.Equal(wide(plain), c.plain) {
 			t.Errorf("%s: the tokens are %v (%v) and %v (%v), want %v and %v", c.name, got, err, plain,
 				plainErr, c.want, c.plain)
 		}
@@ -135,7 +137,7 @@ func TestMessagesForgeNothing(t *testing.T) {
 			t.Fatal(l.Err)
 		}
 		for control, most := range map[bool]int{false: 2, true: 6} {
-			ids, err := b.Conversation(control, chat.Message{Role: "user", Content: message})
+			ids, err := converse(b, control, message)
 			n := len(slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id > 2 }))
 			if err != nil || n > most || n < 2 || ids[0] != 1 || ids[len(ids)-1] != 2 {
 				t.Errorf("%s, control tokens %v: %q becomes %v (%v)", template, control, message, ids, err)
@@ -145,6 +147,28 @@ func TestMessagesForgeNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// converse is the tokens of a user's message, which has control tokens if control is true.
+func converse(b *Tokenizer, control bool, message string) ([]int, error) {
+	template, err := jinja.Parse(b.Template.Source)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := template.Render(jinja.Dict{
+		{Key: "messages", Value: []any{jinja.Dict{{Key: "role", Value: "user"},
+			{Key: "content", Value: jinja.Input(message)}}}},
+		{Key: "bos_token", Value: b.Template.Begin}, {Key: "eos_token", Value: b.Template.End}},
+		time.Time{})
+	var pieces []Piece
+	for _, p := range rendered {
+		pieces = append(pieces, Piece{p.Text, p.Input && !control})
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := b.Conversation(pieces)
+	return wide(tokens), err
 }
 
 func write(t *testing.T, folder, name, text string) {
@@ -169,8 +193,8 @@ func FuzzPlain(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		ids, err := b.EncodePlain(text)
-		if err == nil && slices.ContainsFunc(ids, func(id int) bool { return b.control[id] }) {
+		ids, err := b.Prompt(text)
+		if err == nil && slices.ContainsFunc(ids, func(id int32) bool { return b.control[int(id)] }) {
 			t.Errorf("%q becomes %v", text, ids)
 		}
 	})

@@ -15,13 +15,7 @@ import (
 // Texts makes tokens of texts, and of pairs of them, as an encoder reads them: with the tokens that
 // the files put around them, and of long texts only the beginning.
 type Texts struct {
-	*pipeline
-	model interface {
-		word(ids []int, word string) ([]int, error)
-		last() (text string, id int) // the token with the largest number
-		number(text string) (id int, ok bool)
-	}
-	file    string // which says most of it
+	*Tokenizer
 	longest int
 }
 
@@ -36,74 +30,34 @@ type Read struct {
 // model, or vocab.txt. A text has at most a number of tokens, 0 as tokenizer_config.json says, and
 // no more than positions.
 func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
-	var kind string
-	if l.Exists(tokenizerJSON) {
-		kind = modelType(l)
+	t := &Texts{Tokenizer: readAny(l, usage{size: size})}
+	if l.Err != nil {
+		return t
 	}
-	t := &Texts{file: tokenizerJSON}
-	switch kind {
-	case "BPE":
-		m, _, _ := readBPEFile(l, size)
-		t.pipeline, t.model = &m.pipeline, m
-	case "Unigram":
-		m := readUnigram(l, size)
-		t.pipeline, t.model = &m.pipeline, m
-	default:
-		m := readWordPiece(l, size, longest, positions)
-		t.pipeline, t.model = &m.pipeline, m
+	limitTexts(l, t, longest, positions)
+	if _, ok := t.model.(*wordPiece); ok && len(t.before)+len(t.after) == 0 {
+		l.Check(t.file, errors.New("the post_processor adds no token to texts, want [CLS] and [SEP] or "+
+			"others"))
 	}
-	if l.Err == nil {
-		limitTexts(l, t, longest, positions)
-		checkRows(l, t, size)
-	}
+	checkRows(l, t)
 	return t
 }
 
 // checkRows refuses tokens that texts may have and that have no row in the model's table.
-func checkRows(l *weights.Loader, t *Texts, size int) {
-	file := tokenizerJSON
-	if !l.Exists(file) {
-		file = "vocab.txt"
-	}
-	outside := func(id int) bool { return id < 0 || id >= size }
-	if text, id := t.model.last(); outside(id) {
-		failRow(l, file, text, id, size)
-	}
-	if a := t.lastAdded; outside(a.ID) {
-		failRow(l, cmp.Or(a.from, file), a.Content, a.ID, size)
+func checkRows(l *weights.Loader, t *Texts) {
+	outside := func(id int) bool { return id < 0 || id >= t.size }
+	for _, last := range []addedToken{t.last, t.lastAdded} {
+		if outside(last.ID) {
+			l.Check(cmp.Or(last.from, t.file), fmt.Errorf("token %q has number %d, want 0 to %d by "+
+				"vocab_size of config.json, %d", last.Content, last.ID, t.size-1, t.size))
+		}
 	}
 	for _, id := range slices.Concat(t.before, t.after) {
 		if outside(id) {
-			l.Check(file, fmt.Errorf("the post_processor puts token %d around texts, want 0 to %d by "+
-				"vocab_size of config.json", id, size-1))
+			l.Check(t.file, fmt.Errorf("the post_processor puts token %d around texts, want 0 to %d by "+
+				"vocab_size of config.json", id, t.size-1))
 		}
 	}
-}
-
-// failRow names a token that has no row.
-func failRow(l *weights.Loader, file, text string, id, size int) {
-	l.Check(file, fmt.Errorf("token %q has number %d, want 0 to %d by vocab_size of config.json, %d",
-		text, id, size-1, size))
-}
-
-// lastOf is the token with the largest number, or one with a number below 0.
-func lastOf(vocab map[string]int) (text string, id int) {
-	for t, n := range vocab {
-		if n < 0 {
-			return t, n
-		}
-		if n >= id {
-			text, id = t, n
-		}
-	}
-	return text, id
-}
-
-// HashedTexts are those of a model whose tokens mean nothing.
-func HashedTexts(size, longest int) *Texts {
-	words := HashedWords(size, longest)
-	words.pair = pairOf(0, 0, 0, false)
-	return &Texts{&words.pipeline, words, tokenizerJSON, longest}
 }
 
 var modelKind = regexp.MustCompile(`"type"\s*:\s*"(BPE|Unigram|WordLevel|WordPiece)"`)
@@ -145,9 +99,6 @@ func limitTexts(l *weights.Loader, t *Texts, longest, positions int) {
 // Longest is how many tokens a text may have.
 func (t *Texts) Longest() int { return t.longest }
 
-// Size is how many tokens the model knows.
-func (t *Texts) Size() int { return t.size }
-
 // After is how many tokens stand behind each text.
 func (t *Texts) After() int { return len(t.after) }
 
@@ -166,14 +117,14 @@ func (t *Texts) Encode(text string) (Read, error) { return t.EncodeWithin(text, 
 
 // EncodeWithin is Encode of texts that may have another number of tokens.
 func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
-	ids, err := t.plain(trust(valid(text)))
+	ids, err := t.tokens(trust(toValid(text)))
 	if err != nil {
 		return Read{}, err
 	}
 	n := min(len(ids), max(0, longest-len(t.before)-len(t.after)))
 	left := len(ids) - n
-	ids, err = t.around(ids[:n])
-	return Read{narrow(ids), nil, left}, err
+	read, err := t.checked(slices.Concat(t.before, ids[:n], t.after), nil)
+	return Read{read, nil, left}, err
 }
 
 // Pair returns the tokens of two texts that are read together. Where they are too long, the longer
@@ -183,11 +134,11 @@ func (t *Texts) Pair(first, second string) (r Read, err error) {
 		"want one")); err != nil {
 		return r, fmt.Errorf("%s: %w", t.file, err)
 	}
-	a, err := t.plain(trust(valid(first)))
+	a, err := t.tokens(trust(toValid(first)))
 	if err != nil {
 		return r, err
 	}
-	b, err := t.plain(trust(valid(second)))
+	b, err := t.tokens(trust(toValid(second)))
 	if err != nil {
 		return r, err
 	}
@@ -211,31 +162,17 @@ func (t *Texts) Pair(first, second string) (r Read, err error) {
 		ids = append(ids, more...)
 		r.Segments = append(r.Segments, slices.Repeat([]int32{int32(p.segment)}, len(more))...)
 	}
-	r.Tokens = narrow(ids)
-	return r, t.inRange(ids)
+	r.Tokens, err = t.checked(ids, nil)
+	return r, err
 }
 
 // Plain returns the tokens of a text alone, without control tokens even where it has their texts.
 func (t *Texts) Plain(text string) ([]int32, error) {
-	ids, err := t.plain(fromUsers(valid(text)))
-	if err == nil {
-		err = t.inRange(ids)
-	}
-	return narrow(ids), err
+	return t.encodeAlone(fromUsers(toValid(text)))
 }
 
-// Trusted returns the tokens of a text alone, with the control tokens whose texts it has.
-func (t *Texts) Trusted(text string) ([]int32, error) {
-	ids, err := t.plain(trust(valid(text)))
-	if err == nil {
-		err = t.inRange(ids)
-	}
-	return narrow(ids), err
-}
-
-func (t *Texts) plain(s passage) ([]int, error) { return t.encode(s, t.model.word) }
-
-func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+// toValid is a text in which runs of bytes that are no UTF-8 are U+FFFD.
+func toValid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func errorIf(wrong bool, text string) error {
 	if wrong {

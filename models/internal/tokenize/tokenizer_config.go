@@ -130,9 +130,6 @@ func (p *pipeline) addsSpace() bool {
 
 // agreesWithWordPiece refuses a file that contradicts the normalizer of tokenizer.json.
 func (c *tokenizerConfig) agreesWithWordPiece(p *pipeline) error {
-	if c.Side != "" && c.Side != "right" {
-		return fmt.Errorf("truncation_side is %q, want right", c.Side)
-	}
 	for _, n := range p.normalizers {
 		bert, ok := n.(*cleaning)
 		if !ok {

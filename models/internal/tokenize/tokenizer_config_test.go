@@ -85,7 +85,7 @@ func TestKeysOfClasses(t *testing.T) {
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
-	if got, err := b.EncodePlain("<i>"); err != nil || !slices.Equal(got, []int{4, 5, 6}) {
+	if got, err := b.Encode("<i>"); err != nil || !slices.Equal(got, []int32{4, 5, 6}) {
 		t.Errorf("what users wrote is %v (%v), want letters", got, err)
 	}
 }

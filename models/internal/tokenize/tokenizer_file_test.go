@@ -57,7 +57,7 @@ func TestTemplates(t *testing.T) {
 		if l.Err != nil {
 			t.Fatal(l.Err)
 		}
-		if got, err := tokenizer.Encode("a"); err != nil || !slices.Equal(got, c.want) {
+		if got, err := encodeAll(tokenizer, "a"); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: there are %v (%v), want %v", c.file, got, err, c.want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestDecoders(t *testing.T) {
 		{`{'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 1}`, "", "stop is 1, want 0"},
 		{`{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'bb'}`, "",
 			`"a" becomes "bb", want a String that is not shorter`},
-		{`{'type': 'WordPiece', 'prefix': '##', 'cleanup': true}`, "", `decoder is of type "WordPiece"`},
+		{`{'type': 'CTC'}`, "", `decoder is of type "CTC"`},
 	} {
 		l := loaderOf(t, map[string]string{tokenizerJSON: `{'decoder': ` + c.file + `,
 			'model': {'merges': [], 'vocab': {'▁a': 0, '<0x41>': 1, 'Ġé': 2, 'b</w>': 3, '<0x4G>': 4}}}`})
@@ -99,7 +99,7 @@ func TestDecoders(t *testing.T) {
 			t.Fatal(l.Err)
 		}
 		for id := range 5 {
-			got += tokenizer.Decode(id)
+			got += tokenizer.Bytes(int32(id))
 		}
 		if got != c.want {
 			t.Errorf("%s: the text is %q, want %q", c.file, got, c.want)
@@ -197,7 +197,7 @@ func TestUnknownKeysOfTokenizers(t *testing.T) {
 		want int
 	}{
 		{full, func(l *weights.Loader) { ReadBPE(l, 10) }, 40},
-		{wordPiece, func(l *weights.Loader) { readWordPiece(l, 10, 9, 9) }, 31},
+		{wordPiece, func(l *weights.Loader) { ReadTexts(l, 10, 9, 9) }, 31},
 	} {
 		l := loaderOf(t, map[string]string{tokenizerJSON: c.file,
 			tokenizerConfigJSON: `{'added_tokens_decoder': {'7': {'content': '<s>'}},
@@ -227,30 +227,29 @@ func FuzzTokenizers(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(full, "'", `"`)), "a <s> 12 é")
 	f.Add([]byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1}}}`), "x")
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
-		var bpe BPE
-		var pairs tokenizerFile[bpeModel]
-		if strictjson.Unmarshal(file, &pairs, tokenizerIdle) == nil && bpe.build(&pairs, 10) == nil {
-			checkTokensOf(t, bpe.Encode, text)
-			for id := range 10 {
-				bpe.Decode(id)
-			}
-		}
-		pieces := WordPiece{wordPieceModel: usualWordPiece}
-		words := tokenizerFile[wordPieceModel]{Model: usualWordPiece}
-		if strictjson.Unmarshal(file, &words, wordPieceIdle) == nil && pieces.build(&words, 10) == nil &&
-			pieces.check() == nil && pieces.limit(9) == nil {
-			checkTokensOf(t, func(text string) ([]int, error) {
-				ids, _, err := pieces.Encode(text)
-				return ids, err
-			}, text)
-		}
+		fuzzTokenizer(t, file, text, &tokenizerFile[bpeModel]{})
+		fuzzTokenizer(t, file, text, &tokenizerFile[unigramModel]{})
+		fuzzTokenizer(t, file, text, &tokenizerFile[wordPieceModel]{Model: usualWordPiece})
 	})
 }
 
-func checkTokensOf(t *testing.T, encode func(string) ([]int, error), text string) {
-	t.Helper()
-	ids, err := encode(text)
-	if err == nil && (slices.ContainsFunc(ids, func(id int) bool { return id < 0 || id > 9 })) {
-		t.Errorf("%q becomes %v, want 0 to 9", text, ids)
+// fuzzTokenizer reads a file with a kind of model.
+func fuzzTokenizer[M any, P fileModel[M]](t *testing.T, file []byte, text string,
+	f *tokenizerFile[M]) {
+	tokenizer := &Tokenizer{}
+	if strictjson.Unmarshal(file, f, tokenizerIdle) != nil ||
+		build[M, P](tokenizer, f, usage{10, true}) != nil {
+		return
 	}
+	for _, encode := range []func(string) ([]int32, error){tokenizer.PromptControl,
+		tokenizer.Encode} {
+		ids, err := encode(text)
+		if slices.ContainsFunc(ids, func(id int32) bool { return id < 0 || id > 9 }) {
+			t.Errorf("%q becomes %v (%v), want 0 to 9", text, ids, err)
+		}
+	}
+	for id := range int32(10) {
+		tokenizer.Bytes(id)
+	}
+	tokenizer.Decode([]int32{-1, 0, 9, 10, 0})
 }

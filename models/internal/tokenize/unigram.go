@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"unicode/utf8"
 
@@ -11,15 +12,13 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Unigram is the tokenizer of XLM-RoBERTa and T5 (Kudo 2018): of all ways to cut a word into tokens
-// that one whose scores, logarithms of probabilities, have the largest sum.
-type Unigram struct {
-	pipeline
+// unigram is the model of XLM-RoBERTa and T5 (Kudo 2018): of all ways to cut a word into tokens it
+// finds the one whose scores, logarithms of probabilities, have the largest sum.
+type unigram struct {
 	unigramModel
-	ids     map[string]int
-	nodes   []unigramNode // a trie of all tokens, by bytes
-	bytes   [256]int      // tokens for what no other has, −1 for none
-	unknown float64       // score
+	nodes []unigramNode // a trie of all tokens, by bytes
+	bytes [256]int      // tokens for what no other has, −1 for none
+	least float64       // the score of an unknown letter
 }
 
 // unigramModel is the model of a tokenizer.json.
@@ -28,6 +27,8 @@ type unigramModel struct {
 	Vocab        []scored `json:"vocab"`
 	Unknown      *int     `json:"unk_id"`
 	ByteFallback bool     `json:"byte_fallback"`
+
+	ids map[string]int // of Vocab
 }
 
 // UnmarshalJSON asks for the type before it asks for keys, which depend on it.
@@ -65,77 +66,81 @@ type unigramNode struct {
 	letter         byte
 }
 
-// readUnigram reads tokenizer.json, and the files beside it that say more of tokens, for a model
-// that has some tokens.
-func readUnigram(l *weights.Loader, size int) *Unigram {
-	var f tokenizerFile[unigramModel]
-	t := &Unigram{}
-	l.JSON(tokenizerJSON, &f, wordPieceIdle)
-	config := readConfig(l)
-	if l.Err != nil {
-		return t
-	}
-	t.ids = make(map[string]int, len(f.Model.Vocab))
-	for id, token := range f.Model.Vocab {
-		t.ids[token.text] = id
-	}
-	if f.Added = addedTokens(l, config, f.Added, t.ids); l.Err == nil {
-		l.Check(tokenizerJSON, t.build(&f, size))
-		checkAround(l, named{"cls_token", &config.Begin}, "before", t.before, f.Added)
-		checkAround(l, named{"sep_token", &config.End}, "after", t.after, f.Added)
+// readUnigram reads a tokenizer with this model.
+func readUnigram(l *weights.Loader, u usage) *Tokenizer {
+	t, config := readFile(l, &tokenizerFile[unigramModel]{}, u)
+	if l.Err == nil {
+		t.checkNamed(l, named{"cls_token", &config.Begin}, "before", t.before)
+		t.checkNamed(l, named{"sep_token", &config.End}, "after", t.after)
 	}
 	return t
 }
 
-func (t *Unigram) last() (string, int) { return lastOf(t.ids) }
+func (t *unigram) all() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for id, token := range t.Vocab {
+			if !yield(token.text, id) {
+				return
+			}
+		}
+	}
+}
 
-func (t *Unigram) number(text string) (id int, ok bool) {
+func (t *unigram) number(text string) (id int, ok bool) {
 	id, ok = t.ids[text]
 	return id, ok
 }
 
-func (t *Unigram) build(f *tokenizerFile[unigramModel], size int) (err error) {
-	if err := checkTokens(f.Added, t.ids); err != nil {
-		return err
+func (t *unigram) unknown() (id int, ok bool) {
+	if t.Unknown == nil {
+		return 0, false
 	}
-	t.unigramModel = f.Model
-	if t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added,
-		size); err != nil {
-		return err
+	return *t.Unknown, true
+}
+
+// vocabulary is the number of each token.
+func (m *unigramModel) vocabulary() map[string]int {
+	if m.ids == nil {
+		m.ids = make(map[string]int, len(m.Vocab))
+		for id, token := range m.Vocab {
+			m.ids[token.text] = id
+		}
 	}
-	return t.prepare()
+	return m.ids
 }
 
 // unknownPenalty is how much worse than the worst token a letter is that no token has.
 const unknownPenalty = 10
 
-// prepare makes the trie.
-func (t *Unigram) prepare() error {
+// build makes the trie.
+func (m *unigramModel) build() (model, error) {
+	m.vocabulary()
+	t := &unigram{unigramModel: *m}
 	if id := t.Unknown; id != nil && (*id < 0 || *id >= len(t.Vocab)) {
-		return fmt.Errorf("unk_id is %d, want 0 to %d, the last token", *id, len(t.Vocab)-1)
+		return nil, fmt.Errorf("unk_id is %d, want 0 to %d, the last token", *id, len(t.Vocab)-1)
 	}
 	least := math.Inf(1)
 	t.nodes = append(t.nodes, unigramNode{token: -1})
 	for id, token := range t.Vocab {
 		if token.text == "" || math.IsNaN(token.score-token.score) {
-			return fmt.Errorf("token %d is %q with score %v, want some letters and a finite score", id,
+			return nil, fmt.Errorf("token %d is %q with score %v, want some letters and a finite score", id,
 				token.text, token.score)
 		}
 		least = min(least, token.score)
 		t.insert(token.text, t.ids[token.text])
 	}
-	t.unknown = least - unknownPenalty
+	t.least = least - unknownPenalty
 	for b := range t.bytes {
 		id, ok := t.ids[fmt.Sprintf("<0x%02X>", b)]
 		if t.bytes[b] = -1; ok && t.ByteFallback {
 			t.bytes[b] = id
 		}
 	}
-	return nil
+	return t, nil
 }
 
 // insert adds a token to the trie.
-func (t *Unigram) insert(text string, id int) {
+func (t *unigram) insert(text string, id int) {
 	at := int32(0)
 	for i := range len(text) {
 		next := t.child(at, text[i])
@@ -150,7 +155,7 @@ func (t *Unigram) insert(text string, id int) {
 }
 
 // child is where a byte leads from a node, 0 for nowhere.
-func (t *Unigram) child(at int32, letter byte) int32 {
+func (t *unigram) child(at int32, letter byte) int32 {
 	for at = t.nodes[at].child; at != 0 && t.nodes[at].letter != letter; {
 		at = t.nodes[at].sibling
 	}
@@ -166,7 +171,7 @@ type bestPath struct {
 }
 
 // word appends the tokens of a word.
-func (t *Unigram) word(ids []int, word string) ([]int, error) {
+func (t *unigram) word(ids []int, word string) ([]int, error) {
 	const none = -1
 	best := make([]bestPath, len(word)+1)
 	for i := range best {
@@ -194,14 +199,14 @@ func (t *Unigram) word(ids []int, word string) ([]int, error) {
 				return nil, errors.New("the text has a letter that no token has, and unk_id is null, want " +
 					"other letters")
 			}
-			improve(from, from+size, *t.Unknown, t.unknown)
+			improve(from, from+size, *t.Unknown, t.least)
 		}
 	}
 	return t.backwards(ids, word, best), nil
 }
 
 // backwards appends the tokens of the best path. Neighbours that are unknown are one text.
-func (t *Unigram) backwards(ids []int, word string, best []bestPath) []int {
+func (t *unigram) backwards(ids []int, word string, best []bestPath) []int {
 	var found []int // from the end
 	for to := len(word); to > 0; {
 		b := best[to]
@@ -223,7 +228,7 @@ func (t *Unigram) backwards(ids []int, word string, best []bestPath) []int {
 }
 
 // fallBack appends the tokens of an unknown text, the last first: its bytes, if all have tokens.
-func (t *Unigram) fallBack(found []int, text string) []int {
+func (t *unigram) fallBack(found []int, text string) []int {
 	if id, ok := t.ids[text]; ok {
 		return append(found, id)
 	}

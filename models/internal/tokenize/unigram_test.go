@@ -41,14 +41,11 @@ func TestUnigramFindsTheBestPath(t *testing.T) {
 			scores[text] = -10 * source.Float64()
 			vocab = append(vocab, scored{text, scores[text]})
 		}
-		u := &Unigram{unigramModel: unigramModel{Vocab: vocab, Unknown: &unknown},
-			ids: map[string]int{}}
-		for id, token := range vocab {
-			u.ids[token.text] = id
-		}
-		if err := u.prepare(); err != nil {
+		made, err := (&unigramModel{Vocab: vocab, Unknown: &unknown}).build()
+		if err != nil {
 			t.Fatal(err)
 		}
+		u := made.(*unigram)
 		word := ""
 		for range source.IntN(7) {
 			word += letters[source.IntN(len(letters))]
@@ -65,7 +62,7 @@ func TestUnigramFindsTheBestPath(t *testing.T) {
 }
 
 // bestOf tries all ways to cut a word. Unknown letters side by side are one token.
-func (t *Unigram) bestOf(word []rune) (sum float64, tokens []int) {
+func (t *unigram) bestOf(word []rune) (sum float64, tokens []int) {
 	if len(word) == 0 {
 		return 0, nil
 	}
@@ -77,7 +74,7 @@ func (t *Unigram) bestOf(word []rune) (sum float64, tokens []int) {
 		case ok:
 			score = t.Vocab[id].score
 		case n == 1:
-			id, score = 0, t.unknown
+			id, score = 0, t.least
 		default:
 			continue
 		}
@@ -350,7 +347,7 @@ func TestTextsOfBPE(t *testing.T) {
 	if got, err := texts.Plain("a</s>"); err == nil {
 		t.Errorf("letters that nobody knows are %v", got)
 	}
-	if got, err := texts.Trusted("ab"); err != nil || !slices.Equal(got, []int32{6}) {
+	if got, err := texts.EncodeControl("ab"); err != nil || !slices.Equal(got, []int32{6}) {
 		t.Errorf("%v (%v), want 6", got, err)
 	}
 	l := loaderOf(t, map[string]string{tokenizerJSON: file,
@@ -367,11 +364,11 @@ func TestUnigramKeys(t *testing.T) {
 	for _, b := range charsmap(map[string]string{"①": "1"}) {
 		k.Charsmap = append(k.Charsmap, int(b))
 	}
-	u, err := k.unigram()
+	made, err := k.tokenizer(true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := &Texts{&u.pipeline, u, "the metadata", 20}
+	texts := &Texts{made, 20}
 	if got, err := texts.Encode("①  é"); err != nil ||
 		!slices.Equal(got.Tokens, []int32{0, 4, 7, 5, 6, 2}) {
 		t.Errorf("tokens %v (%v), want what begins and ends, 1, a space and two bytes", got.Tokens, err)

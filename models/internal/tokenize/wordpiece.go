@@ -2,9 +2,9 @@ package tokenize
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"hash/fnv"
+	"iter"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -12,19 +12,16 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// WordPiece is BERT's tokenizer: a text is cleaned and cut into words, and words into pieces of the
-// vocabulary, the longest first.
-type WordPiece struct {
-	pipeline
+// wordPiece is BERT's model: it cuts words into pieces of the vocabulary, the longest first.
+type wordPiece struct {
 	wordPieceModel
-	longest      int // of a text in tokens
 	longestPiece int // in bytes
 }
 
 // wordPieceModel is the model of a tokenizer.json.
 type wordPieceModel struct {
 	Type        string         `json:"type"`
-	Vocab       map[string]int `json:"vocab"` // nil for a random model, whose words are hashed
+	Vocab       map[string]int `json:"vocab"`
 	Unknown     string         `json:"unk_token"`
 	Prefix      string         `json:"continuing_subword_prefix"` // of pieces but the first
 	LongestWord int            `json:"max_input_chars_per_word"`  // longer ones are unknown
@@ -41,90 +38,76 @@ func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
 	return strictjson.Unmarshal(data, (*plain)(m), nil)
 }
 
-// HashedWords is the tokenizer of a model whose tokens mean nothing.
-func HashedWords(size, longest int) *WordPiece {
-	return &WordPiece{longest: longest, wordPieceModel: usualWordPiece, pipeline: pipeline{size: size,
-		normalizers: []normalizer{newCleaning()}, preTokenizers: []preTokenizer{&bertWords{}},
-		template: template{before: []int{0}, after: []int{0}}}}
-}
-
-// readWordPiece reads tokenizer.json or, where there is none, vocab.txt, and the files beside it
-// that say more of tokens. A text has at most a number of tokens, 0 as tokenizer_config.json says,
-// and no more than positions.
-func readWordPiece(l *weights.Loader, size, longest, positions int) *WordPiece {
-	config := readConfig(l)
-	t, file := &WordPiece{wordPieceModel: usualWordPiece}, tokenizerJSON
-	if l.Exists(file) {
-		readWordPieceFile(l, t, config, size)
-	} else {
-		if file = "vocab.txt"; !l.Exists(file) {
-			l.Fail("%s: the folder has no %s and no %s, want one of them", l.Path, tokenizerJSON, file)
+// readWordPiece reads a tokenizer with this model: tokenizer.json or, where there is none,
+// vocab.txt.
+func readWordPiece(l *weights.Loader, u usage) *Tokenizer {
+	if l.Exists(tokenizerJSON) {
+		t, config := readFile(l, &tokenizerFile[wordPieceModel]{Model: usualWordPiece}, u)
+		if l.Err == nil {
+			t.checkNamed(l, named{"cls_token", &config.Begin}, "before", t.before)
+			t.checkNamed(l, named{"sep_token", &config.End}, "after", t.after)
 		}
-		readVocabularyText(l, t, file, config, size)
-		l.Check(tokenizerConfigJSON, config.isBERT())
-	}
-	l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
-	if l.Err != nil {
+		l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
 		return t
 	}
-	limit := float64(positions)
-	if longest != 0 {
-		limit = min(limit, float64(longest))
-	} else if config.Longest != 0 {
-		limit = min(limit, config.Longest)
+	t := &Tokenizer{file: "vocab.txt"}
+	if !l.Exists(t.file) {
+		l.Fail("%s: the folder has no %s and no %s, want one of them", l.Path, tokenizerJSON, t.file)
 	}
-	if err := t.limit(limit); err != nil {
-		l.Fail("%s: %w", l.Path, err)
-	}
-	l.Check(file, t.check())
+	config := readConfig(l)
+	l.Check(tokenizerConfigJSON, config.isBERT())
+	readVocabularyText(l, t, config, u)
 	return t
 }
 
-func readWordPieceFile(l *weights.Loader, t *WordPiece, config *tokenizerConfig, size int) {
-	f := tokenizerFile[wordPieceModel]{Model: t.wordPieceModel}
-	l.JSON(tokenizerJSON, &f, wordPieceIdle)
-	if f.Added = addedTokens(l, config, f.Added, f.Model.Vocab); l.Err == nil {
-		l.Check(tokenizerJSON, t.build(&f, size))
-		checkAround(l, named{"cls_token", &config.Begin}, "before", t.before, f.Added)
-		checkAround(l, named{"sep_token", &config.End}, "after", t.after, f.Added)
-	}
-}
-
-// wordPieceIdle are keys of a tokenizer.json, whose tokens nobody decodes.
-var wordPieceIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil,
+// encoderIdle are keys of a tokenizer.json, whose tokens nobody decodes.
+var encoderIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil,
 	"decoder": nil}
 
-func (t *WordPiece) build(f *tokenizerFile[wordPieceModel], size int) (err error) {
-	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
-		return err
+// readVocabularyText reads a file in which each line is a token.
+func readVocabularyText(l *weights.Loader, t *Tokenizer, config *tokenizerConfig, u usage) {
+	m := usualWordPiece
+	m.Vocab = map[string]int{}
+	for i, line := range strings.Split(string(l.Read(t.file)), "\n") {
+		m.Vocab[strings.TrimSuffix(line, "\r")] = i
 	}
-	t.wordPieceModel = f.Model
-	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
-	return err
+	delete(m.Vocab, "") // after the last line
+	config.nameAsBERT()
+	added := addedTokens(l, config, nil, m.Vocab)
+	config.checkVocabulary(l, t.file, m.Vocab)
+	if l.Err != nil {
+		return
+	}
+	markControl(added, "")
+	m.Unknown = config.Unknown.Content
+	begin, end := m.Vocab[config.Begin.Content], m.Vocab[config.End.Content]
+	t.pipeline = bertPipeline(config.cleaning(), begin, end, u.size)
+	t.decoders = []decoder{&joinedPieces{Prefix: m.Prefix, Cleanup: true}}
+	err := cmp.Or(t.find(added), checkTokens(added, m.Vocab))
+	if err == nil {
+		t.model, err = m.build()
+	}
+	if err == nil {
+		err = t.finish(added, u.decodes)
+	}
+	l.Check(t.file, err)
 }
 
-// readVocabularyText reads a file in which each line is a token.
-func readVocabularyText(l *weights.Loader, t *WordPiece, file string,
-	config *tokenizerConfig, size int) {
-	t.Vocab = map[string]int{}
-	for i, line := range strings.Split(string(l.Read(file)), "\n") {
-		t.Vocab[strings.TrimSuffix(line, "\r")] = i
-	}
-	delete(t.Vocab, "") // after the last line
-	for into, usual := range map[*specialToken]string{&config.Unknown: "[UNK]",
-		&config.Begin: "[CLS]", &config.End: "[SEP]", &config.Pad: "[PAD]", &config.Mask: "[MASK]"} {
+// nameAsBERT names the tokens that no file names.
+func (c *tokenizerConfig) nameAsBERT() {
+	for into, usual := range map[*specialToken]string{&c.Unknown: "[UNK]", &c.Begin: "[CLS]",
+		&c.End: "[SEP]", &c.Pad: "[PAD]", &c.Mask: "[MASK]"} {
 		if into.Content == "" {
 			into.Content, into.usual = usual, true
 		}
 	}
-	added := addedTokens(l, config, nil, t.Vocab)
-	t.Unknown = config.Unknown.Content
-	t.pipeline = pipeline{size: size, normalizers: []normalizer{config.cleaning()},
-		preTokenizers: []preTokenizer{&bertWords{}}}
-	begin, end := config.Begin.Content, config.End.Content
-	for _, n := range []named{{"cls_token", &config.Begin}, {"sep_token", &config.End},
-		{"unk_token", &config.Unknown}} {
-		if _, ok := t.Vocab[n.token.Content]; ok {
+}
+
+// checkVocabulary refuses a vocab.txt without the tokens that each text may need.
+func (c *tokenizerConfig) checkVocabulary(l *weights.Loader, file string, vocab map[string]int) {
+	for _, n := range []named{{"cls_token", &c.Begin}, {"sep_token", &c.End},
+		{"unk_token", &c.Unknown}} {
+		if _, ok := vocab[n.token.Content]; ok {
 			continue
 		}
 		if n.token.usual {
@@ -134,63 +117,44 @@ func readVocabularyText(l *weights.Loader, t *WordPiece, file string,
 			l.Check(n.token.file(), fmt.Errorf("%s is %q, want a token of %s", n.key, n.token.Content, file))
 		}
 	}
-	t.template = template{before: []int{t.Vocab[begin]}, after: []int{t.Vocab[end]},
-		pair: pairOf(t.Vocab[begin], t.Vocab[end], 1, false)}
-	l.Check(file, cmp.Or(t.find(added), checkTokens(added, t.Vocab)))
 }
 
-func (t *WordPiece) last() (string, int) { return lastOf(t.Vocab) }
+// bertPipeline cleans texts and cuts them into words, with a token before and one after each text.
+func bertPipeline(c *cleaning, begin, end, size int) pipeline {
+	return pipeline{size: size, normalizers: []normalizer{c},
+		preTokenizers: []preTokenizer{&bertWords{}}, template: template{before: []int{begin},
+			after: []int{end}, pair: pairOf(begin, end, 1, false)}}
+}
 
-func (t *WordPiece) number(text string) (id int, ok bool) {
+func (m *wordPieceModel) vocabulary() map[string]int { return m.Vocab }
+
+// build refuses models that would have no tokens for some texts, or take too long for them.
+func (m *wordPieceModel) build() (model, error) {
+	const longestWord = 1000
+	t := &wordPiece{wordPieceModel: *m}
+	for piece := range t.Vocab {
+		t.longestPiece = max(t.longestPiece, len(piece))
+	}
+	if _, ok := t.Vocab[t.Unknown]; !ok {
+		return nil, fmt.Errorf("unk_token is %q, want a token of the vocabulary", t.Unknown)
+	}
+	if t.LongestWord < 1 || t.LongestWord > longestWord {
+		return nil, fmt.Errorf("max_input_chars_per_word is %d, want 1 to %d", t.LongestWord, longestWord)
+	}
+	return t, nil
+}
+
+func (t *wordPiece) all() iter.Seq2[string, int] { return maps.All(t.Vocab) }
+
+func (t *wordPiece) number(text string) (id int, ok bool) {
 	id, ok = t.Vocab[text]
 	return id, ok
 }
 
-// limit says how many tokens a text may have.
-func (t *WordPiece) limit(tokens float64) error {
-	if fixed := len(t.before) + len(t.after); tokens < max(2, float64(fixed)) {
-		return fmt.Errorf("texts have at most %v tokens, the least of max_position_embeddings and "+
-			"max_seq_length or model_max_length, want at least %d", tokens, max(2, fixed))
-	}
-	t.longest = int(tokens)
-	return nil
-}
-
-// check refuses models that would have no tokens for some texts, or take too long for them.
-func (t *WordPiece) check() error {
-	const longestWord = 1000
-	for piece := range t.Vocab {
-		t.longestPiece = max(t.longestPiece, len(piece))
-	}
-	switch _, ok := t.Vocab[t.Unknown]; {
-	case !ok:
-		return fmt.Errorf("unk_token is %q, want a token of the vocabulary", t.Unknown)
-	case len(t.before)+len(t.after) == 0:
-		return errors.New("the post_processor adds no token to texts, want [CLS] and [SEP] or others")
-	case t.LongestWord < 1 || t.LongestWord > longestWord:
-		return fmt.Errorf("max_input_chars_per_word is %d, want 1 to %d", t.LongestWord, longestWord)
-	}
-	return nil
-}
-
-// Encode returns the tokens of a text, of a long one the first, and how many it leaves out.
-func (t *WordPiece) Encode(text string) (ids []int, left int, err error) {
-	if ids, err = t.encode(trust(strings.ToValidUTF8(text, "\ufffd")), t.word); err != nil {
-		return nil, 0, err
-	}
-	n := min(len(ids), t.longest-len(t.before)-len(t.after))
-	left = len(ids) - n
-	ids, err = t.around(ids[:n])
-	return ids, left, err
-}
+func (t *wordPiece) unknown() (id int, ok bool) { return t.number(t.Unknown) }
 
 // word appends the longest pieces of the vocabulary that make up a word, from the left.
-func (t *WordPiece) word(ids []int, word string) ([]int, error) {
-	if t.Vocab == nil {
-		hash := fnv.New32a()
-		_, _ = hash.Write([]byte(word)) // which cannot fail
-		return append(ids, 1+int(hash.Sum32()>>1)%(t.size-1)), nil
-	}
+func (t *wordPiece) word(ids []int, word string) ([]int, error) {
 	known, prefix, rest := len(ids), "", word
 	n := min(len(rest), t.longestPiece)
 	for ; rest != ""; n-- {

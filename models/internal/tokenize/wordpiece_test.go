@@ -12,13 +12,13 @@ import (
 )
 
 // loadWordPiece reads a file of a model with 12 tokens, 20 of which a text may have.
-func loadWordPiece(t *testing.T, name, content string) *WordPiece {
+func loadWordPiece(t *testing.T, name, content string) *Texts {
 	t.Helper()
 	l := &weights.Loader{Path: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(l.Path, name), []byte(content), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	w := readWordPiece(l, 12, 20, 20)
+	w := ReadTexts(l, 12, 20, 20)
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
@@ -35,7 +35,7 @@ func TestWordPiece(t *testing.T) {
 		"pre_tokenizer": {"type": "BertPreTokenizer"},
 		"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}}`)
 	for _, c := range []struct {
-		tokens *WordPiece
+		tokens *Texts
 		text   string
 		want   []int
 	}{
@@ -51,7 +51,7 @@ func TestWordPiece(t *testing.T) {
 		{tokens, strings.Repeat("cat ", 30), append(append([]int{2}, slices.Repeat([]int{4}, 18)...), 3)},
 		{cased, "Cat cat é e É", []int{2, 4, 5, 6, 7, 1, 3}},
 	} {
-		if got, _, err := c.tokens.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+		if got, err := c.tokens.Encode(c.text); err != nil || !slices.Equal(wide(got.Tokens), c.want) {
 			t.Errorf("%q: %d (%v), want %d", c.text, got, err, c.want)
 		}
 	}
@@ -106,11 +106,11 @@ func TestWordPieceFiles(t *testing.T) {
 			[]int{2, 9, 6, 3}},
 	} {
 		l := loaderOf(t, c.files)
-		w := readWordPiece(l, 12, 20, 20)
+		w := ReadTexts(l, 12, 20, 20)
 		if l.Err != nil {
 			t.Fatal(l.Err)
 		}
-		if got, _, err := w.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+		if got, err := w.Encode(c.text); err != nil || !slices.Equal(wide(got.Tokens), c.want) {
 			t.Errorf("%v: %q becomes %v (%v), want %v", c.files, c.text, got, err, c.want)
 		}
 	}
@@ -146,16 +146,16 @@ func TestWordPieceFiles(t *testing.T) {
 		"at most 1 tokens, the least of": with(file("", ""), `{'model_max_length': 1}`),
 	} {
 		l := loaderOf(t, files)
-		if readWordPiece(l, 12, 0, 20); l.Err == nil || !strings.Contains(l.Err.Error(), want) {
+		if ReadTexts(l, 12, 0, 20); l.Err == nil || !strings.Contains(l.Err.Error(), want) {
 			t.Errorf("%v: the error is %v, want it to say %q", files, l.Err, want)
 		}
 	}
 	l := loaderOf(t, vocabulary("{}"))
-	small := readWordPiece(l, 5, 0, 20) // the vocabulary has more
-	if _, _, err := small.Encode("[MASK]"); l.Err != nil || err != nil {
+	small := readAny(l, usage{size: 5}) // the vocabulary has more
+	if _, err := small.PromptControl("[MASK]"); l.Err != nil || err != nil {
 		t.Errorf("with tokens of the model: %v, %v", l.Err, err)
 	}
-	if _, _, err := small.Encode("中"); err == nil ||
+	if _, err := small.PromptControl("中"); err == nil ||
 		!strings.Contains(err.Error(), "token 8, want 0 to 4") {
 		t.Errorf("with a token that the model lacks the error is %v", err)
 	}
@@ -191,7 +191,7 @@ func TestTokenizerConfigOfBPE(t *testing.T) {
 	l := loaderOf(t, map[string]string{tokenizerJSON: "{" + plain,
 		tokenizerConfigJSON: `{'added_tokens_decoder': {'2': {'content': 'x', 'lstrip': true},
 			'7': {'content': 'aa'}}, 'bos_token': 'Ġa', 'eos_token': 'x'}`})
-	got, err := ReadBPE(l, 10).Encode("a x aaaĠa")
+	got, err := encodeAll(ReadBPE(l, 10), "a x aaaĠa")
 	if l.Err != nil || err != nil || !slices.Equal(got, []int{1, 2, 3, 7, 1, 6}) {
 		t.Errorf("the tokens are %v (%v, %v), want 1 2 3 7 1 6", got, err, l.Err)
 	}

@@ -1,0 +1,343 @@
+// Package tokenize turns texts into tokens and back, by the files that come with a model:
+// tokenizer.json, vocab.txt, or the metadata of a GGUF file.
+package tokenize
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Tokenizer turns texts into tokens and tokens into texts. What it does not know of its files is an
+// error, not other tokens. It is own code because the pure Go libraries that were found do not read
+// these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the patterns of Llama 3 and Qwen
+// 2, and ignores byte_fallback, and gomlx/go-huggingface v0.3.1 has models of SentencePiece only.
+type Tokenizer struct {
+	pipeline
+	model
+	Template Template
+	Named    Ends         // which tokens end an answer because a number says so
+	file     string       // which says most of it
+	begin    []int        // before conversations, unless the template writes it
+	texts    []string     // of tokens, by their numbers
+	last     addedToken   // of the model: the one with the largest number, or one below 0
+	added    map[int]bool // tokens that are found before the model finds others
+	special  map[int]bool // tokens that are not shown
+	decoders []decoder
+}
+
+// model finds tokens in words.
+type model interface {
+	// word appends the tokens of a word.
+	word(ids []int, word string) ([]int, error)
+	number(text string) (id int, ok bool)
+	all() iter.Seq2[string, int]
+	// unknown is the token for what the vocabulary lacks.
+	unknown() (id int, ok bool)
+}
+
+// fileModel is a pointer to the model of a tokenizer.json.
+type fileModel[M any] interface {
+	*M
+	vocabulary() map[string]int
+	build() (model, error)
+}
+
+// Template is a chat template with the texts of two tokens that it may name.
+type Template struct {
+	Source, Begin, End string
+	Others             string // why there is no Source, where the files have other templates
+}
+
+// usage is what a tokenizer is read for.
+type usage struct {
+	size    int  // of the model's vocabulary, 0 for as many tokens as the files have
+	decodes bool // tokens become texts
+}
+
+// FromFolder reads the tokenizer of a folder: tokenizer.json, or vocab.txt where there is none, and
+// what the files beside it say of tokens.
+func FromFolder(l *weights.Loader) *Tokenizer {
+	t := readAny(l, usage{decodes: true})
+	if l.Err == nil {
+		l.Check(t.file, t.checkAround())
+	}
+	return t
+}
+
+// ReadBPE reads the tokenizer of a folder with a language model that has some tokens.
+func ReadBPE(l *weights.Loader, size int) *Tokenizer {
+	t, config := readBPE(l, usage{size, true})
+	if l.Err == nil {
+		t.checkNamed(l, named{"bos_token", &config.Start}, "before", t.before)
+		t.checkNamed(l, named{"eos_token", &config.Stop}, "after", t.after)
+	}
+	return t
+}
+
+// Beside begins to read a tokenizer, which takes about as long as to start from packed matrices,
+// and returns who waits for it. Errors of the model come first.
+func Beside(l *weights.Loader, read func(l *weights.Loader) *Tokenizer) (wait func() *Tokenizer) {
+	other, done := &weights.Loader{Path: l.Path, Err: l.Err}, make(chan *Tokenizer, 1)
+	go func() { done <- read(other) }()
+	return func() *Tokenizer {
+		t := <-done
+		if l.Err == nil {
+			l.Err = other.Err
+		}
+		return t
+	}
+}
+
+// readAny reads a tokenizer with any kind of model.
+func readAny(l *weights.Loader, u usage) *Tokenizer {
+	kind := ""
+	if l.Exists(tokenizerJSON) {
+		kind = modelType(l)
+	}
+	switch kind {
+	case "BPE":
+		t, _ := readBPE(l, u)
+		return t
+	case "Unigram":
+		return readUnigram(l, u)
+	}
+	return readWordPiece(l, u)
+}
+
+// readFile reads tokenizer.json with a kind of model, and the files beside it that say more of
+// tokens.
+func readFile[M any, P fileModel[M]](l *weights.Loader, f *tokenizerFile[M],
+	u usage) (*Tokenizer, *tokenizerConfig) {
+	t := &Tokenizer{file: tokenizerJSON}
+	idle := tokenizerIdle
+	if !u.decodes {
+		idle = encoderIdle
+	}
+	l.JSON(tokenizerJSON, f, idle)
+	config := readConfig(l)
+	t.Template = chatTemplate(l, config)
+	if l.Err == nil {
+		f.Added = addedTokens(l, config, f.Added, P(&f.Model).vocabulary())
+	}
+	if l.Err == nil {
+		l.Check(tokenizerJSON, build[M, P](t, f, u))
+	}
+	if config.AddBegin != nil && *config.AddBegin {
+		t.begin = t.before
+	}
+	return t, config
+}
+
+// build makes the tokenizer of a tokenizer.json.
+func build[M any, P fileModel[M]](t *Tokenizer, f *tokenizerFile[M], u usage) (err error) {
+	if err := checkTokens(f.Added, P(&f.Model).vocabulary()); err != nil {
+		return err
+	}
+	markControl(f.Added, t.Template.Source)
+	if t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added,
+		u.size); err != nil {
+		return err
+	}
+	if t.model, err = P(&f.Model).build(); err != nil {
+		return err
+	}
+	if u.decodes {
+		if t.decoders, err = decoderKinds.read(f.Decoder); err != nil {
+			return err
+		}
+	}
+	return t.finish(f.Added, u.decodes)
+}
+
+// finish sets what follows from the other fields.
+func (t *Tokenizer) finish(added []addedToken, decodes bool) error {
+	t.added, t.special = map[int]bool{}, map[int]bool{}
+	for _, a := range added {
+		t.added[a.ID] = true
+		if a.Special {
+			t.special[a.ID] = true
+		}
+	}
+	if id, ok := t.unknown(); ok {
+		delete(t.control, id) // which what users write may become
+	}
+	if err := t.count(len(added)); err != nil || !decodes {
+		return err
+	}
+	t.keepTexts(added)
+	for _, id := range t.Named.Tokens {
+		if hasMarks(t.text(id)) {
+			t.control[id] = true
+		}
+	}
+	if len(t.decoders) == 0 {
+		t.decoders = t.usualDecoders()
+	}
+	return checkStrips(t.decoders)
+}
+
+// count finds the last token of the model, and from it how many tokens there are unless the model
+// says so.
+func (t *Tokenizer) count(added int) error {
+	tokens := added
+	for text, id := range t.all() {
+		tokens++
+		if last := t.last.ID; id < 0 || last >= 0 && id >= last {
+			t.last = addedToken{ID: id, Content: text}
+		}
+	}
+	if t.size != 0 {
+		return nil
+	}
+	most := mostGrowth*tokens + freeGrowth
+	for _, last := range []addedToken{t.last, t.lastAdded} {
+		if last.ID < 0 || last.ID >= most {
+			return fmt.Errorf("token %q has number %d, want 0 to %d of %d tokens", last.Content, last.ID,
+				most-1, tokens)
+		}
+	}
+	t.size = 1 + max(t.last.ID, t.lastAdded.ID)
+	return nil
+}
+
+// keepTexts keeps the texts of tokens, but for tokens that the model does not have.
+func (t *Tokenizer) keepTexts(added []addedToken) {
+	t.texts = make([]string, min(t.size, 1+max(0, t.last.ID, t.lastAdded.ID)))
+	keep := func(id int, text string) {
+		if id >= 0 && id < len(t.texts) {
+			t.texts[id] = text
+		}
+	}
+	for text, id := range t.all() {
+		keep(id, text)
+	}
+	for _, a := range added {
+		keep(a.ID, a.Content)
+	}
+}
+
+// checkAround refuses tokens around texts that are none.
+func (t *Tokenizer) checkAround() error {
+	for _, id := range slices.Concat(t.before, t.after) {
+		if id < 0 || id >= t.size {
+			return fmt.Errorf("the post_processor puts token %d around texts, want 0 to %d", id, t.size-1)
+		}
+	}
+	return nil
+}
+
+// checkNamed refuses a token named for the beginning or the end of texts, if tokenizer.json puts
+// others there.
+func (t *Tokenizer) checkNamed(l *weights.Loader, n named, where string, around []int) {
+	id, ok := t.addedIDs[n.token.Content]
+	if !ok || len(around) == 0 || slices.Contains(around, id) {
+		return
+	}
+	l.Check(n.token.file(), fmt.Errorf("%s is %q, token %d, want one that the post_processor of "+
+		"tokenizer.json puts %s texts, of %d", n.key, n.token.Content, id, where, around))
+}
+
+// Encode returns the tokens of a text that users wrote: what looks like a control token is text.
+func (t *Tokenizer) Encode(text string) ([]int32, error) {
+	return t.encodeAlone(fromUsers(valid(text)))
+}
+
+// EncodeControl returns the tokens of a text, control tokens among them whose texts it has.
+func (t *Tokenizer) EncodeControl(text string) ([]int32, error) {
+	return t.encodeAlone(trust(valid(text)))
+}
+
+// EncodePieces returns the tokens of a text in pieces.
+func (t *Tokenizer) EncodePieces(pieces []Piece) ([]int32, error) {
+	return t.encodeAlone(joined(pieces))
+}
+
+// Prompt is Encode with the tokens that the model puts around a text.
+func (t *Tokenizer) Prompt(text string) ([]int32, error) { return t.prompt(fromUsers(valid(text))) }
+
+// PromptControl is EncodeControl with the tokens that the model puts around a text.
+func (t *Tokenizer) PromptControl(text string) ([]int32, error) {
+	return t.prompt(trust(valid(text)))
+}
+
+// Conversation returns the tokens of what a chat template renders. The template writes all tokens
+// around messages, but for the one that add_bos_token puts before all texts.
+func (t *Tokenizer) Conversation(pieces []Piece) ([]int32, error) {
+	ids, err := t.tokens(joined(pieces))
+	if n := len(t.begin); err == nil && (len(ids) < n || !slices.Equal(ids[:n], t.begin)) {
+		ids = slices.Concat(t.begin, ids)
+	}
+	return t.checked(ids, err)
+}
+
+// ControlIn are the texts of control tokens that EncodeControl finds in a text, each once.
+func (t *Tokenizer) ControlIn(text string) (found []string) {
+	pieces, _ := t.pieces(trust(valid(text))) // who encodes the text has the error
+	for _, id := range Union(controls(pieces)) {
+		found = append(found, t.text(id))
+	}
+	return found
+}
+
+func (t *Tokenizer) encodeAlone(s passage) ([]int32, error) { return t.checked(t.tokens(s)) }
+
+func (t *Tokenizer) prompt(s passage) ([]int32, error) {
+	ids, err := t.tokens(s)
+	return t.checked(slices.Concat(t.before, ids, t.after), err)
+}
+
+// tokens are the tokens of a passage alone.
+func (t *Tokenizer) tokens(s passage) ([]int, error) { return t.encode(s, t.word) }
+
+// checked refuses tokens that the model does not have.
+func (t *Tokenizer) checked(ids []int, err error) ([]int32, error) {
+	if err == nil {
+		err = t.inRange(ids)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return narrow(ids), nil
+}
+
+// Size is how many tokens there are: numbers begin at 0.
+func (t *Tokenizer) Size() int { return t.size }
+
+// Text is how the vocabulary spells a token, "" for a number that has none.
+func (t *Tokenizer) Text(id int32) string { return t.text(int(id)) }
+
+// Token is the token of a text in the vocabulary.
+func (t *Tokenizer) Token(text string) (id int32, ok bool) {
+	found, ok := t.token(text)
+	return int32(found), ok
+}
+
+// Special reports whether the files call a token special.
+func (t *Tokenizer) Special(id int32) bool { return t.special[int(id)] }
+
+// Control reports whether users may not write a token: what they write that has its text does not
+// become it.
+func (t *Tokenizer) Control(id int32) bool { return t.control[int(id)] || t.special[int(id)] }
+
+// token is the number of the token with a text, an added one or one of the vocabulary.
+func (t *Tokenizer) token(text string) (id int, ok bool) {
+	if id, ok = t.addedIDs[text]; !ok {
+		id, ok = t.number(text)
+	}
+	return id, ok && text != ""
+}
+
+// text is the text of a token, "" if there is none.
+func (t *Tokenizer) text(id int) string {
+	if id < 0 || id >= len(t.texts) {
+		return ""
+	}
+	return t.texts[id]
+}
+
+// Public is the *tokenizer.Tokenizer of a Tokenizer. Package tokenizer sets it: none of its own
+// names can take a type of this package.
+var Public func(t *Tokenizer) any

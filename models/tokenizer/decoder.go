@@ -1,0 +1,53 @@
+package tokenizer
+
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+)
+
+// Decoder turns the tokens of an answer into its text, one after the other. It returns whole
+// characters: of a character whose bytes are in several tokens, at most 3 bytes wait.
+type Decoder struct {
+	t     *Tokenizer
+	waits []byte
+}
+
+// NewDecoder returns a decoder at the beginning of an answer.
+func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
+
+// Next returns the characters that a token completes. Special tokens add nothing. What cannot
+// become UTF-8 is U+FFFD, one for each maximal subpart of a character.
+func (d *Decoder) Next(token int32) string {
+	d.waits = append(d.waits, d.t.Bytes(token)...)
+	return d.take(len(d.waits) - unfinished(d.waits))
+}
+
+// Flush returns what waits at the end of an answer. The next token begins another one.
+func (d *Decoder) Flush() string { return d.take(len(d.waits)) }
+
+// take returns the text of the first n bytes that wait.
+func (d *Decoder) take(n int) string {
+	text := validText(d.waits[:n])
+	d.waits = d.waits[:copy(d.waits, d.waits[n:])]
+	return text
+}
+
+// unfinished is how many bytes at the end of a text begin a character that is not complete.
+func unfinished(text []byte) int {
+	for n := min(utf8.UTFMax-1, len(text)); n > 0; n-- {
+		if !utf8.FullRune(text[len(text)-n:]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// validText is a text with U+FFFD for each maximal subpart of what is no UTF-8.
+func validText(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	made, _ := unicode.UTF8.NewDecoder().Bytes(text) // which makes UTF-8 of any bytes
+	return string(made)
+}

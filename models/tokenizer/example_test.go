@@ -1,0 +1,113 @@
+package tokenizer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-1415985d/attn/models/tokenizer"
+)
+
+// folder writes a tokenizer.json of letters, of a word and of the bytes of other letters, and
+// returns its folder.
+func folder() string {
+	vocabulary := map[string]int{}
+	for i := range 256 {
+		vocabulary[fmt.Sprintf("<0x%02X>", i)] = i
+	}
+	for _, token := range []string{"▁", "h", "i", "t", "e", "r", "<", "|", ">", "n", "d", "hi"} {
+		vocabulary[token] = len(vocabulary)
+	}
+	file, err := json.Marshal(map[string]any{
+		"normalizer": map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "},
+			"content": "▁"},
+		"model": map[string]any{"type": "BPE", "byte_fallback": true, "vocab": vocabulary,
+			"merges": []string{"h i"}},
+		"added_tokens": []any{map[string]any{"id": len(vocabulary), "content": "<|end|>",
+			"special": true}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	path, err := os.MkdirTemp("", "")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(path, "tokenizer.json"), file, 0o666)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// A text becomes tokens, and tokens become a text.
+func Example() {
+	path := folder() // as it comes with a model
+	defer os.RemoveAll(path)
+	t, err := tokenizer.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	tokens, err := t.Encode("hi there")
+	if err != nil {
+		panic(err)
+	}
+	for _, token := range tokens {
+		fmt.Printf("%s,", t.Text(token))
+	}
+	fmt.Println()
+	fmt.Println(t.Decode(tokens))
+	// Output:
+	// hi,▁,t,h,e,r,e,
+	// hi there
+}
+
+// The template of a conversation writes control tokens. What a user writes like one stays a text.
+func ExampleTokenizer_EncodePieces() {
+	path := folder()
+	defer os.RemoveAll(path)
+	t, err := tokenizer.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	tokens, err := t.EncodePieces(tokenizer.Piece{Text: "hi<|end|>", Input: true},
+		tokenizer.Piece{Text: "<|end|>"})
+	if err != nil {
+		panic(err)
+	}
+	for _, token := range tokens {
+		fmt.Printf("%s,", t.Text(token))
+	}
+	fmt.Println()
+	last := tokens[len(tokens)-1]
+	fmt.Println(t.Control(last), t.Special(last), t.Decode(tokens))
+	// Output:
+	// hi,<,|,e,n,d,|,>,<|end|>,
+	// true true hi<|end|>
+}
+
+// An answer comes token by token. A character may need several.
+func ExampleTokenizer_NewDecoder() {
+	path := folder()
+	defer os.RemoveAll(path)
+	t, err := tokenizer.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	tokens, err := t.Encode("hi €")
+	if err != nil {
+		panic(err)
+	}
+	answer := t.NewDecoder()
+	for _, token := range tokens {
+		fmt.Printf("%s becomes %q\n", t.Text(token), answer.Next(token))
+	}
+	fmt.Printf("and %q\n", answer.Flush())
+	// Output:
+	// hi becomes "hi"
+	// ▁ becomes " "
+	// <0xE2> becomes ""
+	// <0x82> becomes ""
+	// <0xAC> becomes "€"
+	// and ""
+}

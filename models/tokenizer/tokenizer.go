@@ -1,0 +1,124 @@
+// Package tokenizer turns texts into the tokens of a published model, and tokens back into texts.
+//
+// [Open] reads the files that come with the model: a folder with tokenizer.json, or with vocab.txt,
+// or a GGUF file. They make the same tokens as in Hugging Face's tokenizers and in llama.cpp: each
+// key of the files is obeyed, or is known to change no token, or is an error that names it.
+//
+// A model obeys control tokens, such as <|im_start|>, so that users may not write them: Encode
+// makes text of what looks like one. A conversation has trusted parts and parts of users: see
+// [Tokenizer.EncodePieces].
+//
+// A Tokenizer may be used by many goroutines. A byte of a text that is no UTF-8 counts as U+FFFD.
+package tokenizer
+
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Tokenizer is the vocabulary of a model, and how texts are cut into its tokens.
+type Tokenizer struct{ t *tokenize.Tokenizer }
+
+// Piece is a part of a text.
+type Piece struct {
+	Text  string
+	Input bool // a user wrote it: nothing in it becomes a control token
+}
+
+func init() {
+	tokenize.Public = func(t *tokenize.Tokenizer) any { return &Tokenizer{t} }
+}
+
+// Open reads the tokenizer of a model: of a folder with tokenizer.json (byte-pair encoding, Unigram
+// or WordPiece) or vocab.txt, with what tokenizer_config.json, special_tokens_map.json,
+// added_tokens.json and chat_template.jinja beside it say of tokens, or of a GGUF file, of several
+// the first.
+func Open(path string) (*Tokenizer, error) {
+	t, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return &Tokenizer{t}, nil
+}
+
+func open(path string) (*tokenize.Tokenizer, error) {
+	if !weights.IsGGUF(path) {
+		l := &weights.Loader{Path: path}
+		t := tokenize.FromFolder(l)
+		return t, l.Err
+	}
+	l := weights.OfGGUF(path, false)
+	defer l.Close()
+	t := tokenize.FromGGUF(l)
+	return t, l.Err
+}
+
+// Encode returns the tokens of a text, none of which is a control token.
+func (t *Tokenizer) Encode(text string) ([]int32, error) { return checked(t.t.Encode(text)) }
+
+// EncodeControl is Encode of a text that is trusted: what is written in it like a control token is
+// this token.
+func (t *Tokenizer) EncodeControl(text string) ([]int32, error) {
+	return checked(t.t.EncodeControl(text))
+}
+
+// Prompt is Encode with the tokens that the model puts around a text, as one for its beginning.
+func (t *Tokenizer) Prompt(text string) ([]int32, error) { return checked(t.t.Prompt(text)) }
+
+// EncodePieces returns the tokens of the text that pieces are together. Control tokens are found in
+// pieces that are no Input, and not across their borders: whatever users write, and wherever a
+// template puts it, forges none.
+func (t *Tokenizer) EncodePieces(pieces ...Piece) ([]int32, error) {
+	inner := make([]tokenize.Piece, len(pieces))
+	for i, p := range pieces {
+		inner[i] = tokenize.Piece(p)
+	}
+	return checked(t.t.EncodePieces(inner))
+}
+
+func checked(tokens []int32, err error) ([]int32, error) {
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return tokens, nil
+}
+
+// Decode returns the text of tokens as a whole text: without special tokens, and without the space
+// that the model puts before texts. Numbers without a token are nothing, and what is no UTF-8
+// becomes U+FFFD.
+func (t *Tokenizer) Decode(tokens []int32) string {
+	return validText([]byte(t.t.Decode(tokens)))
+}
+
+// Size returns the number of tokens: they are 0 to Size() - 1. A few of these numbers may have
+// none.
+func (t *Tokenizer) Size() int { return t.t.Size() }
+
+// Text returns how the vocabulary spells a token, as "Ġthe" or "<0x0A>", and "" for a number that
+// has none.
+func (t *Tokenizer) Text(token int32) string { return t.t.Text(token) }
+
+// Token returns the token that the vocabulary spells so.
+func (t *Tokenizer) Token(text string) (int32, bool) { return t.t.Token(text) }
+
+// Bytes returns what a token adds to a text: perhaps part of a character, and nothing if it is
+// special.
+func (t *Tokenizer) Bytes(token int32) string {
+	if t.t.Special(token) {
+		return ""
+	}
+	return t.t.Bytes(token)
+}
+
+// Special reports whether the files call a token special: it is not shown.
+func (t *Tokenizer) Special(token int32) bool { return t.t.Special(token) }
+
+// Control reports whether users may not write a token: special tokens, tokens that end an answer
+// and those that the chat template writes. Some of them are shown, as <think>. Encode returns none
+// of them but the token for what the vocabulary lacks.
+func (t *Tokenizer) Control(token int32) bool { return t.t.Control(token) }
+
+// Ends returns the tokens that end an answer. The configuration of a model may name more.
+func (t *Tokenizer) Ends() []int32 { return t.t.EndTokens() }
