@@ -58,7 +58,7 @@ func (t *Template) Render(messages []Message, variables map[string]any) ([]token
 		rendered, err = parsed.Render(known, now())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chat: the chat template: %w", err)
+		return nil, fmt.Errorf("chat: the template: %w", err)
 	}
 	pieces := make([]tokenizer.Piece, len(rendered))
 	for i, p := range rendered {

@@ -55,9 +55,9 @@ func TestRender(t *testing.T) {
 		{"refusal", alternate, "error: Roles must alternate"},
 		{"refusal without words", "{{ raise_exception() }}", "error: it refuses the conversation"},
 		{"none", "", "error: the model has no chat template"},
-		{"damaged", "{% if %}", "error: the chat template"},
-		{"a function of nobody", "{{ launch() }}", "error: the chat template"},
-		{"a file", "{% include '/etc/hostname' %}", "error: the chat template"},
+		{"damaged", "{% if %}", "error: chat: the template"},
+		{"a function of nobody", "{{ launch() }}", "error: chat: the template"},
+		{"a file", "{% include '/etc/hostname' %}", "error: chat: the template"},
 	} {
 		got, err := render(&Template{Source: c.source, Begin: "<s>", End: "</s>"},
 			Message{"system", "Be brief."}, Message{"user", "Who?"})

@@ -115,11 +115,11 @@ func TestMessagesThatCannotBeAnswered(t *testing.T) {
 	lines := strings.Join([]string{"bad", "abc", long, "ab", "z", tooLong, "d", "bad", "e"}, "\n")
 	got, err := talk(t, path, lines, "-context", "24")
 	must(t, err)
-	for _, note := range []string{"decoder: the chat template: line 1: it refuses the conversation: no",
+	for _, note := range []string{"decoder: chat: the template: line 1: it refuses the conversation: no",
 		"decoder: a prompt of 32 tokens and its answer of -n 5 may have 37, want at most -context 24",
 		`decoder: the vocabulary has no token for "z", nor one for what is unknown`,
 		"decoder: the standard input: a line has more than 1048576 bytes, want at most these",
-		"decoder: the chat template: line 1: it refuses the conversation: no"} {
+		"decoder: chat: the template: line 1: it refuses the conversation: no"} {
 		note += "; the message is left out\n"
 		before, after, ok := strings.Cut(got, note)
 		if !ok {
@@ -132,7 +132,7 @@ func TestMessagesThatCannotBeAnswered(t *testing.T) {
 		t.Errorf("without the notes it prints\n%s\nwant\n%s", got, want)
 	}
 	got, err = talk(t, path, "ab\n", "bad")
-	if note := "decoder: prompt 1: the chat template: "; err != nil || !strings.Contains(got, note) {
+	if note := "decoder: prompt 1: chat: the template: "; err != nil || !strings.Contains(got, note) {
 		t.Errorf("after a bad prompt: %v, want %q in\n%s", err, note, got)
 	}
 }
