@@ -190,8 +190,8 @@ func (b *layerBuilder) part(name string, out int) weights.Part {
 	return weights.Part{Name: b.at + name, Out: out}
 }
 
-// parts are tensors of some outputs each, or rows of the one that has all, where the file has that or
-// the others have no names.
+// parts are tensors of some outputs each, or rows of the one that has all: where the file has that,
+// or where the others have no names.
 func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
 	has := func(name string) bool { return b.Has(b.at + name + ".weight") }
 	fused, total := names[0] == "" || all != "" && has(all) && !has(names[0]), 0
