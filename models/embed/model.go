@@ -206,7 +206,8 @@ func (m *Model) obey() error {
 	return nil
 }
 
-// checkEnd refuses to make the vector of a last word where the model was trained with another token.
+// checkEnd refuses models that would make the vector of a text of its last word, not of the token
+// that they were trained with.
 func (m *Model) checkEnd() error {
 	if m.noEnd == nil || m.noVector != nil || !slices.Contains(m.modes, "lasttoken") {
 		return nil

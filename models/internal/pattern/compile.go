@@ -11,35 +11,35 @@ import (
 type operation int
 
 const (
-	opMatch  operation = iota // ends the pattern, or what a group tries apart
-	opFail                    // matches nothing
-	opText                    // matches a text
-	opLetter                  // matches a letter of a set
-	opMost                    // matches as many as there are
-	opMostAtomic
-	opLeast // matches as few as the rest needs
-	opReference
-	opBegin   // of the text
-	opEnd     // of the text
-	opEndLine // or before a line feed that ends it
-	opChoose
-	opJump
-	opEnter // begins a loop
-	opRepeat
-	opRepeatLeast
-	opAhead // tries what follows, and stays in its place; it may look behind, too
-	opNot   // succeeds where that does not match
-	opAtomic
-	opOpen // begins a group
-	opClose
-	opTried // no match begins before this place
+	opMatch       operation = iota // ends the pattern, or a group that is matched separately
+	opFail                         // matches nothing
+	opText                         // matches a text
+	opLetter                       // matches a letter of a set
+	opMost                         // matches as many letters of a set as possible
+	opMostAtomic                   // and never fewer
+	opLeast                        // matches as few letters of a set as possible
+	opReference                    // matches the text of a group
+	opBegin                        // matches at the beginning of the text
+	opEnd                          // at its end
+	opEndLine                      // or before the line feed that ends it
+	opChoose                       // goes to the first branch that matches
+	opJump                         // goes to an instruction
+	opEnter                        // begins a loop
+	opRepeat                       // repeats its body as often as possible
+	opRepeatLeast                  // as seldom as possible
+	opLook                         // matches a group, and stays where it was
+	opNot                          // fails if the group matches
+	opAtomic                       // matches a group, of which only the first match counts
+	opOpen                         // begins a group that something refers to
+	opClose                        // ends it
+	opTried                        // says that no match begins before this place
 )
 
 // instruction is a step of a pattern.
 type instruction struct {
 	op       operation
-	back     bool // from right to left, as in what looks behind
-	to       int  // the next instruction, where it is not the one below
+	back     bool // from right to left, as within (?<= and (?<!
+	to       int  // the next instruction, if it is not the one below
 	index    int  // of a loop's counter, or of a group
 	min, max int  // of a loop
 	text     string
@@ -79,24 +79,24 @@ func (c *compiler) emit(in instruction) int {
 	return len(c.code) - 1
 }
 
-// looks are instructions of nodes that match no letters.
+// looks are the instructions of nodes that match no letters.
 var looks = map[syntax.NodeType]operation{syntax.NtNothing: opFail, syntax.NtBeginning: opBegin,
 	syntax.NtEnd: opEnd, syntax.NtEndZ: opEndLine, syntax.NtUpdateBumpalong: opTried}
 
-// apart are instructions of groups of which only the first match counts.
-var apart = map[syntax.NodeType]operation{syntax.NtPosLook: opAhead, syntax.NtNegLook: opNot,
+// apart are the instructions of groups that are matched separately: only the first match counts.
+var apart = map[syntax.NodeType]operation{syntax.NtPosLook: opLook, syntax.NtNegLook: opNot,
 	syntax.NtAtomic: opAtomic}
 
 // node emits what a node matches.
 func (c *compiler) node(n *syntax.RegexNode) {
 	in := instruction{back: n.Options&syntax.RightToLeft != 0, min: n.M, max: n.N}
 	op, isLook := looks[n.T]
-	group, isApart := apart[n.T]
+	try, isApart := apart[n.T]
 	switch {
 	case isLook:
 		c.emit(instruction{op: op})
 	case isApart:
-		at := c.emit(instruction{op: group})
+		at := c.emit(instruction{op: try})
 		c.node(n.Children[0])
 		c.emit(instruction{op: opMatch})
 		c.code[at].to = len(c.code)
@@ -141,8 +141,8 @@ func (c *compiler) letters(n *syntax.RegexNode, in instruction) {
 	c.emit(in)
 }
 
-// loop emits what comes again: a counter is set to 0, and what decides about the next time stands
-// before it.
+// loop emits a loop: its counter is set to 0, and an instruction before the body decides whether
+// the body is matched again.
 func (c *compiler) loop(n *syntax.RegexNode, in instruction) {
 	in.index = c.counters
 	c.counters++

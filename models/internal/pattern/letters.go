@@ -7,15 +7,15 @@ import (
 	"github.com/dlclark/regexp2/v2/syntax"
 )
 
-// letters is a set of them.
+// letters is a set of letters.
 type letters struct {
 	ascii [utf8.RuneSelf]bool
-	more  func(r rune) bool // of all
+	more  func(r rune) bool // says of any letter whether it is in the set
 	pages [1 << 16 / pageSize]atomic.Pointer[page]
 }
 
-// page says which of some letters that follow each other are in a set. It is made when one of them
-// is first asked for: tables of categories are slower.
+// page says which letters of a range are in a set. It is made when one of them is first looked up,
+// because tables of categories are slower.
 type page [pageSize / 64]uint64
 
 const pageSize = 256
@@ -83,7 +83,7 @@ type beginning struct {
 	empty bool // it may match nothing
 }
 
-// beginningOf is found once for each node. First bytes of letters that are not ASCII are one.
+// beginningOf is found once for each node. All first bytes of letters beyond ASCII count as one.
 func (c *compiler) beginningOf(n *syntax.RegexNode) beginning {
 	b, ok := c.beginnings[n]
 	if !ok {
@@ -118,7 +118,7 @@ func (c *compiler) findBeginning(n *syntax.RegexNode) (b beginning) {
 	case syntax.NtRef:
 		b = beginning{starts{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}, true}
 	default:
-		if b.empty = true; isLetters(n) { // others look only
+		if b.empty = true; isLetters(n) { // other nodes match no letters
 			b.addLetters(hasOf(n))
 			b.empty = n.M == 0 && n.T != syntax.NtOne && n.T != syntax.NtNotone && n.T != syntax.NtSet
 		}
@@ -126,7 +126,7 @@ func (c *compiler) findBeginning(n *syntax.RegexNode) (b beginning) {
 	return b
 }
 
-// addLetters adds first bytes of letters, of those beyond ASCII all.
+// addLetters adds the first bytes of letters, all of them for letters beyond ASCII.
 func (s *starts) addLetters(has func(r rune) bool) {
 	for b := range byte(utf8.RuneSelf) {
 		if has(rune(b)) {
@@ -136,7 +136,7 @@ func (s *starts) addLetters(has func(r rune) bool) {
 	s[2], s[3] = 1<<64-1, 1<<64-1
 }
 
-// isLetters says whether a node matches a letter of a set, or some.
+// isLetters says whether a node matches one letter of a set, or a loop of them.
 func isLetters(n *syntax.RegexNode) bool {
 	return n.IsOneFamily() || n.IsNotoneFamily() || n.IsSetFamily()
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// matcher matches a pattern by trying: where there is more than one way to go on, it keeps the
-// others on a stack.
+// matcher matches a pattern by backtracking: where there is more than one way to go on, it keeps
+// the others on a stack.
 type matcher struct {
 	*Pattern
 	text    string
@@ -36,7 +36,7 @@ const (
 	oldSpan
 )
 
-// count is how often a loop went round, and where it did so last.
+// count is how often the body of a loop was matched, and where that began last.
 type count struct{ times, at int }
 
 // span is the text of a group, and where one is open.
@@ -61,43 +61,43 @@ func (m *matcher) run(pc, at int) (end int, ok bool) {
 			return 0, false
 		}
 		in := &m.code[pc]
-		next, ok := pc+1, true
+		next, matched := pc+1, true
 		switch in.op {
 		case opMatch:
 			m.keepOld(base)
 			return at, true
 		case opText:
 			m.steps -= Steps(len(in.text))
-			at, ok = in.move(m.text, at)
+			at, matched = in.move(m.text, at)
 		case opLetter:
-			at, ok = in.letter(m.text, at)
+			at, matched = in.letter(m.text, at)
 		case opMost, opMostAtomic:
-			at, ok = m.most(in, pc, at)
+			at, matched = m.most(in, pc, at)
 		case opLeast:
-			at, ok = m.least(in, pc, at)
+			at, matched = m.least(in, pc, at)
 		case opChoose:
-			next, ok = m.choose(in, pc, at, 0)
+			next, matched = m.choose(in, pc, at, 0)
 		case opJump:
 			next = in.to
 		case opEnter, opOpen, opClose, opTried:
 			m.note(in, at)
 		case opRepeat, opRepeatLeast:
-			next, ok = m.repeat(in, pc, at)
-		case opAhead, opNot, opAtomic:
+			next, matched = m.repeat(in, pc, at)
+		case opLook, opNot, opAtomic:
 			next = in.to
-			at, ok = m.apart(in, pc, at)
+			at, matched = m.apart(in, pc, at)
 		default:
-			at, ok = m.look(in, at)
+			at, matched = m.look(in, at)
 		}
-		if pc = next; !ok {
-			if pc, at, ok = m.back(base); !ok {
+		if pc = next; !matched {
+			if pc, at, matched = m.back(base); !matched {
 				return 0, false
 			}
 		}
 	}
 }
 
-// keepOld drops other ways to go on: of a match only its groups are left, which others may undo.
+// keepOld drops other ways to go on, and keeps the old values, which may still have to be restored.
 func (m *matcher) keepOld(base int) {
 	kept := m.stack[:base]
 	for _, e := range m.stack[base:] {
@@ -108,7 +108,7 @@ func (m *matcher) keepOld(base int) {
 	m.stack = kept
 }
 
-// back undoes what happened since the last other way, and goes that.
+// back restores old values up to the last other way to go on, and goes on there.
 func (m *matcher) back(base int) (pc, at int, ok bool) {
 	for len(m.stack) > base {
 		e := &m.stack[len(m.stack)-1]
@@ -131,7 +131,7 @@ func (m *matcher) back(base int) (pc, at int, ok bool) {
 
 func (m *matcher) drop() { m.stack = m.stack[:len(m.stack)-1] }
 
-// another goes on from an entry, which stays if there are more ways.
+// another goes on from an entry, which stays on the stack if it has more ways.
 func (m *matcher) another(e *entry) (pc, at int, ok bool) {
 	in := &m.code[e.pc]
 	switch in.op {
@@ -166,7 +166,7 @@ func (m *matcher) another(e *entry) (pc, at int, ok bool) {
 	}
 }
 
-// move matches a text.
+// move matches the text of the instruction.
 func (in *instruction) move(text string, at int) (int, bool) {
 	if in.back {
 		return at - len(in.text), strings.HasSuffix(text[:at], in.text)
@@ -200,9 +200,9 @@ func (in *instruction) before(text string, at int) int {
 	return at - size
 }
 
-// most matches as many letters as there are, and keeps the ways with fewer.
+// most matches as many letters as possible, and keeps the ways with fewer.
 func (m *matcher) most(in *instruction, pc, at int) (int, bool) {
-	least := at // the place after as many as there must be
+	least := at // the place after as many letters as there must be
 	n := 0
 	for ; n < in.max; n++ {
 		next, ok := in.letter(m.text, at)
@@ -261,7 +261,8 @@ func (m *matcher) possible(in *instruction, at, from int) int {
 	return len(in.choices)
 }
 
-// repeat decides whether a loop goes round. Beyond what it must it does not if it matched nothing.
+// repeat decides whether the body of a loop is matched again. A body that matched nothing is not,
+// once it was matched as often as it must be.
 func (m *matcher) repeat(in *instruction, pc, at int) (int, bool) {
 	c := m.counts[in.index]
 	switch {
@@ -278,7 +279,7 @@ func (m *matcher) repeat(in *instruction, pc, at int) (int, bool) {
 	return pc + 1, true
 }
 
-// again counts a time of a loop.
+// again counts a repetition of a loop.
 func (m *matcher) again(in *instruction, at int) {
 	c := m.counts[in.index]
 	m.setCount(in.index, count{min(c.times, math.MaxInt32-1) + 1, at})
@@ -313,18 +314,18 @@ func (m *matcher) note(in *instruction, at int) {
 	}
 }
 
-// apart tries what a group has for itself: only its first match counts.
+// apart matches a group separately: only its first match counts.
 func (m *matcher) apart(in *instruction, pc, at int) (int, bool) {
 	base := len(m.stack)
 	end, ok := m.run(pc+1, at)
 	switch in.op {
 	case opAtomic:
 		return end, ok
-	case opAhead:
+	case opLook:
 		return at, ok
 	}
 	if ok {
-		m.back(base) // what is left are old values
+		m.back(base) // restores old values: nothing else is left
 	}
 	return at, !ok && m.steps >= 0
 }

@@ -44,8 +44,8 @@ func librarySpans(re *regexp2.Regexp, text string) (spans [][2]int, err error) {
 
 // randomPattern writes one of few letters, with all that patterns may have.
 func randomPattern(source *rand.Rand, depth int) string {
-	leaves := []string{"a", "b", "é", "中", ".", `\s`, `\S`, `\p{L}`, "[ab]", "[^a]", `[^\s\p{L}]`, "ab",
-		`\n`, "(?i:A)", " ", "$", "^", `\b`, `\z`}
+	leaves := []string{"a", "b", "é", "中", ".", `\s`, `\S`, `\p{L}`, "[ab]", "[^a]", `[^\s\p{L}]`,
+		"ab", `\n`, "(?i:A)", " ", "$", "^", `\b`, `\z`}
 	if depth == 0 {
 		return leaves[source.IntN(len(leaves))]
 	}
@@ -56,7 +56,8 @@ func randomPattern(source *rand.Rand, depth int) string {
 	case 3, 4:
 		return "(?:" + inner() + "|" + inner() + "|" + inner() + ")"
 	case 5, 6:
-		times := []string{"*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?", "*+", "++", "?+"}
+		times := []string{"*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?", "*+", "++",
+			"?+"}
 		return "(?:" + inner() + ")" + times[source.IntN(len(times))]
 	case 7:
 		return inner() + "|" + inner()
@@ -264,7 +265,8 @@ func TestManyMatches(t *testing.T) {
 
 // FuzzMatches compares any pattern with the library, in any text: matches, or an error.
 func FuzzMatches(f *testing.F) {
-	for pattern, text := range map[string]string{`(?i:'s|a)|[^\r\n\p{L}]?\p{L}+|\s+(?!\S)`: "it's a  b",
+	for pattern, text := range map[string]string{
+		`(?i:'s|a)|[^\r\n\p{L}]?\p{L}+|\s+(?!\S)`: "it's a  b",
 		`(a|aa)+$`: "aaab", `(?<=a)b++|\1(c)`: "ab\xff", `[^\w]{,2}^`: "é\n中"} {
 		f.Add(pattern, text)
 	}

@@ -154,8 +154,7 @@ func (t *translator) element() {
 	t.last = at
 }
 
-// times writes how often the last element comes: as often as possible without going back, if there
-// is a + behind.
+// times writes how often the last element is repeated. With a + behind it does not backtrack.
 func (t *translator) times(often string) {
 	t.write(often)
 	switch {
@@ -169,14 +168,14 @@ func (t *translator) times(often string) {
 	}
 }
 
-// atomicGroup is what stands around one. It is within a group with a name, which patterns do not
-// have: the parser would multiply the counts of atomic loops within loops, as (?>a+)? is not a*.
+// atomicGroup is what stands around an atomic group. A group with a name that no pattern can have
+// is around it, because the parser would multiply counts of loops: (?>a+)? is not (?>a*).
 func (t *translator) atomicGroup() (begin, end string) {
 	t.atomic++
 	return fmt.Sprintf("(?<ω%d>(?>", t.atomic), "))"
 }
 
-// closeGroup writes the end of a group, and returns where it begins.
+// closeGroup writes the end of a group, and returns where the group begins.
 func (t *translator) closeGroup() int {
 	if len(t.open) == 0 {
 		t.fail("has a ) too many, want a ( before it")
@@ -242,7 +241,7 @@ func (t *translator) letter(r rune) {
 	}
 }
 
-// cases are properties that (?i) does not change in Oniguruma, or not for all letters.
+// cases are properties that (?i) changes in the parser, and in Oniguruma not, or for fewer letters.
 var cases = []string{"{Lu}", "{Ll}", "{Lt}"}
 
 // isProperty says whether a name in braces means the same to Oniguruma and the parser, which has
@@ -377,14 +376,14 @@ func isName(text string) bool {
 	}) < 0
 }
 
-// counts is what stands in braces, if it says how often something comes.
+// counts is what stands in braces, if it says how often the last element is repeated.
 func (t *translator) counts() (body string, ok bool) {
 	body = t.upTo('}')
 	low, high, _ := strings.Cut(strings.TrimSuffix(body, "}"), ",")
 	return body, body != "" && low+high != "" && strings.Trim(low+high, "0123456789") == ""
 }
 
-// exactly writes how often the last element comes, after the bracket.
+// exactly writes such a count.
 func (t *translator) exactly(body string) {
 	t.write("{")
 	if strings.HasPrefix(body, ",") {

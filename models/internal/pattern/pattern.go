@@ -1,8 +1,8 @@
-// Package pattern finds what matches a regular expression of Oniguruma's, the engine of Hugging
-// Face's tokenizers. A match may go back and try again, which can take longer than anybody waits:
-// its steps are counted, so that a pattern and a text have the same result on every machine. The
-// libraries that were found count none: github.com/dlclark/regexp2 has a limit of time, and in v2
-// one of memory. Its parser reads the patterns here.
+// Package pattern finds matches of regular expressions of Oniguruma, the engine of Hugging Face's
+// tokenizers. A match may backtrack for longer than anybody waits, so its steps are counted: a
+// pattern and a text have the same result on every machine. The matcher is own code because the
+// libraries that were found count no steps: github.com/dlclark/regexp2 has a limit of time, and in
+// v2 one of memory. Its parser reads the patterns here.
 package pattern
 
 import (
@@ -48,17 +48,18 @@ func Compile(source string) (*Pattern, error) {
 	return &Pattern{source, c.code, c.beginningOf(tree.Root), c.counters, len(c.groups)}, nil
 }
 
-// Steps are what a matcher may still do for a text: an instruction, or a letter, is a step. They
-// take some nanoseconds each.
+// Steps is what a matcher may still do for a text. An instruction is a step, and so is a letter in
+// a loop; each takes some nanoseconds.
 type Steps int
 
-// StepsFor is enough for the patterns of published models, which need less than a hundred for a
-// byte, and for texts of some thousand bytes with which a pattern takes the square of their length.
+// StepsFor is enough for patterns of published models, which need fewer than ten steps a byte, and
+// for patterns that need the square of the length of a text of ten thousand bytes.
 func StepsFor(bytes int) Steps { return 1<<26 + Steps(bytes)<<12 }
 
 // Each visits the parts of a text in their order: matches, and what is between them, which may be
 // empty. An empty match does not count where another one ends.
-func (p *Pattern) Each(text string, steps *Steps, visit func(part string, matched bool) error) error {
+func (p *Pattern) Each(text string, steps *Steps,
+	visit func(part string, matched bool) error) error {
 	m := p.matcher(text, *steps)
 	defer m.free()
 	at, last := 0, -1
@@ -89,7 +90,7 @@ func (p *Pattern) Each(text string, steps *Steps, visit func(part string, matche
 
 var matchers = sync.Pool{New: func() any { return &matcher{} }}
 
-// matcher returns one for a text, with the memory of another one.
+// matcher returns one for a text, in memory of an earlier one.
 func (p *Pattern) matcher(text string, steps Steps) *matcher {
 	m := matchers.Get().(*matcher)
 	m.Pattern, m.text, m.steps = p, text, steps
@@ -141,7 +142,7 @@ func (m *matcher) begin(from int) {
 	}
 }
 
-// possibleFrom is the first place from one on where a match may begin, one behind the text for none.
+// possibleFrom is the first place from one on where a match may begin, behind the text for none.
 func (m *matcher) possibleFrom(from int) int {
 	if m.empty {
 		return from

@@ -50,8 +50,8 @@ func (b *budget) normalize(text string, all []normalizer) (_ string, err error) 
 
 // without drops letters.
 func (b *budget) without(text string, drop func(rune) bool) string {
-	first, _ := utf8.DecodeRuneInString(text)
-	b.dropped = b.dropped || text != "" && drop(first)
+	begin, _ := utf8.DecodeRuneInString(text)
+	b.dropped = b.dropped || text != "" && drop(begin)
 	return strings.Map(func(r rune) rune {
 		if drop(r) {
 			return -1

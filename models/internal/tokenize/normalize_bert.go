@@ -20,7 +20,7 @@ func newCleaning() *cleaning { return &cleaning{Clean: true, Chinese: true, Lowe
 
 func (c *cleaning) normalize(text string, b *budget) (string, error) {
 	if c.Clean {
-		text = strings.Map(clean, b.without(text, isControl))
+		text = strings.Map(clean, b.without(text, unprintable))
 	}
 	if c.Chinese {
 		text = spaced(text)
@@ -45,8 +45,8 @@ func inBERT(r rune, categories ...*unicode.RangeTable) bool {
 
 var unicode8 = rangetable.Assigned("8.0.0")
 
-// isControl says of control characters that they are dropped, but for spaces.
-func isControl(r rune) bool {
+// unprintable says of control characters that they are dropped, but for spaces.
+func unprintable(r rune) bool {
 	return r != '\t' && r != '\n' && r != '\r' && (r == 0 || r == unicode.ReplacementChar ||
 		inBERT(r, unicode.Cc, unicode.Cf, unicode.Co))
 }

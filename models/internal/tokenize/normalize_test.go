@@ -60,7 +60,7 @@ func TestManyMarks(t *testing.T) {
 		{"NFKD", "ﬁ" + acute, "fi" + acute},
 		{"NFD", "a" + acute + below, "a" + below + acute},
 		{"NFC", "a" + acute + below, "ạ" + below[2:] + acute},
-		{"NFC", "Å" + below + acute, "Ạ" + below[2:] + "\u030a" + acute}, // of which Å comes after the dot
+		{"NFC", "Å" + below + acute, "Ạ" + below[2:] + "\u030a" + acute}, // the ring comes after dots
 		{"NFC", acute + "e", acute + "e"},
 		{"NFC", "e\u034f" + acute, "e\u034f" + acute},
 		{"NFC", "e" + acute + "\u034f" + acute, "é" + acute[2:] + "\u034f" + acute},
@@ -86,7 +86,8 @@ func TestManyMarks(t *testing.T) {
 // TestFormsOfTheLibrary compares forms of random texts of few marks with the library's.
 func TestFormsOfTheLibrary(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 5))
-	letters := []rune("aeo Åéﬁ각ᄀ가각한क़ে়\u09be\u09c7\u0301\u0323\u0307\u030a\u0344\u0345\u05bc\u0315ṩſ①㌀\u1161\u11a8\u034f\U0001d15e")
+	letters := []rune("aeo Åéﬁ각ᄀ가각한क़ে়\u09be\u09c7" +
+		"\u0301\u0323\u0307\u030a\u0344\u0345\u05bc\u0315ṩſ①㌀\u1161\u11a8\u034f\U0001d15e")
 	for range 20000 {
 		var text []rune
 		for range source.IntN(12) {

@@ -31,8 +31,8 @@ func (p piece) cut(ends ...int) (parts []piece) {
 // fields are the parts of a piece between spaces.
 func (p piece) fields() (parts []piece) {
 	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
-		first := p.first && i == 0 && strings.HasPrefix(p.text, word)
-		parts = append(parts, piece{text: word, first: first, users: p.users})
+		begins := i == 0 && strings.HasPrefix(p.text, word)
+		parts = append(parts, piece{text: word, first: p.first && begins, users: p.users})
 	}
 	return parts
 }

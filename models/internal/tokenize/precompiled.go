@@ -79,7 +79,7 @@ func (p *precompiled) become(text string) (string, bool) {
 
 // normalize replaces what a reader takes for a letter, if it has fewer than 6 bytes, or else each
 // of its characters, as Hugging Face's tokenizers do.
-func (p *precompiled) normalize(text string, budget *budget) (string, error) {
+func (p *precompiled) normalize(text string, most *budget) (string, error) {
 	var b strings.Builder
 	state, letter := -1, ""
 	for len(text) > 0 {
@@ -96,7 +96,7 @@ func (p *precompiled) normalize(text string, budget *budget) (string, error) {
 			}
 			b.WriteString(character)
 		}
-		if err := grown(b.Len(), budget.bytes); err != nil {
+		if err := grown(b.Len(), most.bytes); err != nil {
 			return "", err
 		}
 	}

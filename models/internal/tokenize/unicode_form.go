@@ -21,11 +21,11 @@ func inForm(form norm.Form, text string) string {
 	if strings.Count(made, joiner) == strings.Count(text, joiner) {
 		return made
 	}
-	letters := decomposed(form, text)
+	all := decomposed(form, text)
 	if form == norm.NFC || form == norm.NFKC {
-		letters = composed(letters)
+		all = composed(all)
 	}
-	return string(letters)
+	return string(all)
 }
 
 const joiner = "\u034f"
@@ -55,9 +55,9 @@ func decomposed(form norm.Form, text string) (all []rune) {
 
 // composed joins letters with what follows them, unless another mark of the same or a higher class
 // is between (D115, D117).
-func composed(letters []rune) (all []rune) {
+func composed(runes []rune) (all []rune) {
 	start, last := -1, uint8(0) // the place of the letter, and the class before
-	for _, r := range letters {
+	for _, r := range runes {
 		c := class(r)
 		if blocked := start+1 < len(all) && last >= c; start >= 0 && !blocked {
 			if one := []rune(norm.NFC.String(string([]rune{all[start], r}))); len(one) == 1 {
