@@ -1,63 +1,75 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
-	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/models/lm"
 )
 
 const (
-	accuracySequences = 16 // of tokens at random
+	accuracySequences = 16 // of random tokens
 	accuracyPrompt    = 64 // tokens before the first logits that are compared
 	accuracySteps     = 16 // logits of a sequence
 )
 
-// accuracyWays are what -accuracy compares, the first with the others.
+// accuracyWays are what is compared, the first with the others.
 var accuracyWays = []struct {
-	name                  string
-	weights, kind, values attn.Format
-	integers              bool
+	name         string
+	weights      lm.Format
+	keys, values lm.Format
+	products     lm.Products
+	file         bool // matrices stay as a GGUF file has them
 }{
-	{"f32", attn.F32, attn.F32, 0, false},
-	{"cache f16", attn.F32, attn.F16, 0, false},
-	{"cache i8", attn.F32, attn.I8, 0, false},
-	{"cache i8,i4", attn.F32, attn.I8, attn.I4, false},
-	{"cache i4", attn.F32, attn.I4, 0, false},
-	{"weights and cache i8", attn.I8, attn.I8, 0, false},
-	{"integers, cache f32", attn.I8, attn.F32, 0, true},
-	{"integers, cache f16", attn.I8, attn.F16, 0, true},
-	{"integers, cache i8", attn.I8, attn.I8, 0, true},
-	{"integers, cache i8,i4", attn.I8, attn.I8, attn.I4, true},
-	{"integers, cache i4", attn.I8, attn.I4, 0, true},
+	{"f32", lm.F32, lm.F32, lm.Default, lm.Floats, false},
+	{"cache f16", lm.F32, lm.F16, lm.Default, lm.Floats, false},
+	{"cache i8", lm.F32, lm.I8, lm.Default, lm.Floats, false},
+	{"cache i8,i4", lm.F32, lm.I8, lm.I4, lm.Floats, false},
+	{"cache i4", lm.F32, lm.I4, lm.Default, lm.Floats, false},
+	{"weights and cache i8", lm.I8, lm.I8, lm.Default, lm.Floats, false},
+	{"integers, cache f32", lm.I8, lm.F32, lm.Default, lm.Integers, true},
+	{"integers, cache f16", lm.I8, lm.F16, lm.Default, lm.Integers, true},
+	{"integers, cache i8", lm.I8, lm.I8, lm.Default, lm.Integers, true},
+	{"integers, cache i8,i4", lm.I8, lm.I8, lm.I4, lm.Integers, true},
+	{"integers, cache i4", lm.I8, lm.I4, lm.Default, lm.Integers, true},
 }
 
-// compare prints how far logits of fewer bits are from those of float32. Integers are those of the
-// blocks of a GGUF file, if the model is in one.
-func (o *options) compare(out io.Writer) error {
+// accuracy prints how far logits of fewer bits are from those of float32.
+func accuracy(args []string, _ io.Reader, out, errs io.Writer) error {
+	var o modelFlags
+	f := flags.New("attn-lm accuracy [flags] [TEXT]\n\nCompares the logits of fewer bits with logits " +
+		"in float32: after each token of a text,\nor without one after random tokens.")
+	o.register(f)
+	err := flags.Parse(f, args, errs)
+	if err == nil {
+		_, err = flags.Texts("text", args, f.Args())
+	}
+	if err == nil {
+		err = o.check(f)
+	}
+	if err == nil && f.NArg() > 1 {
+		err = flags.Errorf("there are %d texts, want one or none", f.NArg())
+	}
+	if err != nil {
+		return err
+	}
 	var exact [][]float32
 	for _, way := range accuracyWays {
-		one := *o
-		one.weights, one.kind, one.values, one.integers = way.weights, way.kind, way.values, way.integers
-		if way.integers && weights.IsGGUF(o.model) {
-			one.weights = asStored
-		}
-		m, _, err := one.open()
-		if err != nil {
-			return err
-		}
-		logits, err := sampleLogits(m, one.settings)
+		logits, shape, err := o.logits(way.weights, way.keys, way.values, way.products, way.file,
+			f.Arg(0))
 		if err != nil {
 			return err
 		}
 		if exact == nil {
 			exact = logits
-			fmt.Fprintf(out, "%d layers of %d, %d sequences, %d logits of each, against float32:\n\n",
-				m.Layers, m.Dim, accuracySequences, accuracySteps)
+			fmt.Fprintf(out, "%d layers of %d, %d rows of logits, against float32:\n\n", shape.Layers,
+				shape.Hidden, len(logits))
 			fmt.Fprintf(out, "| weights, cache and arithmetic | mean difference of logits, share of their "+
 				"deviation | equal greedy tokens |\n|---|---:|---:|\n")
 			continue
@@ -68,42 +80,58 @@ func (o *options) compare(out io.Writer) error {
 	return nil
 }
 
-// sampleLogits are the logits after tokens at random, which are the same for every model.
-func sampleLogits(m *model, s settings) ([][]float32, error) {
-	s.places, s.chunk, s.context = accuracySequences, 1, accuracyPrompt+accuracySteps
-	e, err := newEngine(m, s)
+// logits opens the model with some formats, and returns logits after tokens of a text or random
+// ones.
+func (m modelFlags) logits(weights, keys, values lm.Format, products lm.Products, file bool,
+	text string) (rows [][]float32, shape lm.Sizes, err error) {
+	m.Weights, m.Keys, m.Values, m.Products, m.Pack, m.draft = weights, keys, values, products, "", ""
+	if file && strings.HasSuffix(m.path, ".gguf") {
+		m.Weights = lm.Default
+	}
+	model, closing, err := m.open(io.Discard, io.Discard)
 	if err != nil {
-		return nil, err
+		return nil, shape, err
 	}
-	defer e.close()
+	defer closing()
+	sequences, err := samples(model, text)
+	for _, tokens := range sequences {
+		if err == nil {
+			err = score(model, tokens, text == "", &rows)
+		}
+	}
+	return rows, model.Sizes(), err
+}
+
+// samples are the tokens of a text, or random ones, the same for every model.
+func samples(m *lm.Model, text string) ([][]int32, error) {
+	if text != "" {
+		tokens, err := m.Tokenizer().Prompt(text)
+		return [][]int32{tokens}, err
+	}
 	source := rand.New(rand.NewPCG(3, 4))
-	tokens := func(n int) []int {
-		x := make([]int, n)
-		for i := range x {
-			x[i] = source.IntN(m.Vocab)
-		}
-		return x
-	}
-	var pieces []piece
-	for range accuracySequences {
-		s, err := e.cache.newSequence()
-		if err != nil {
-			return nil, err
-		}
-		pieces = append(pieces, piece{s, tokens(accuracyPrompt)})
-	}
-	var all [][]float32
-	for range accuracySteps {
-		logits, err := e.forward(pieces)
-		if err != nil {
-			return nil, err
-		}
-		for i, x := range logits {
-			all = append(all, slices.Clone(x))
-			pieces[i].tokens = tokens(1)
+	all := make([][]int32, accuracySequences)
+	for i := range all {
+		all[i] = make([]int32, accuracyPrompt+accuracySteps)
+		for j := range all[i] {
+			all[i][j] = source.Int32N(int32(m.Sizes().Vocab))
 		}
 	}
 	return all, nil
+}
+
+// score appends the logits before each token, of random tokens the last ones only.
+func score(m *lm.Model, tokens []int32, last bool, rows *[][]float32) error {
+	s, err := m.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.Score(context.Background(), tokens, func(i int, logits []float32) error {
+		if !last || i >= accuracyPrompt {
+			*rows = append(*rows, slices.Clone(logits))
+		}
+		return nil
+	})
 }
 
 // distance is the mean of |b − a|, as a share of the standard deviation of a, and how often both
@@ -117,10 +145,12 @@ func distance(a, b [][]float32) (mean, equal float64) {
 			differences += math.Abs(float64(b[i][j]) - float64(e))
 			n++
 		}
-		if greedy(x) == greedy(b[i]) {
+		if largest(x) == largest(b[i]) {
 			equal++
 		}
 	}
 	deviation := math.Sqrt(squares/n - sum/n*(sum/n))
 	return differences / n / deviation, equal / float64(len(a))
 }
+
+func largest(x []float32) int { return slices.Index(x, slices.Max(x)) }

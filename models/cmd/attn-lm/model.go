@@ -1,216 +1,155 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
-	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/weights"
-	"github.com/seed-1415985d/attn/nn"
+	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// model is the weights of a decoder. It does not change, so any number of engines may run it.
-type model struct {
-	config
-	embedding *weights.Table // a row for each token
-	layers    []layer
-	norm      []float32
-	head      weights.Linear // from the last state to a logit for each token
-	packed    int            // bytes of matrices,
-	memory    int            // and of all weights
-	mark      string         // by which a session recognizes it
+// modelFlags say which model is opened, and how it runs.
+type modelFlags struct {
+	path, size, draft string
+	seed              uint64
+	lm.Options
 }
 
-// layer is one block of the decoder.
-type layer struct {
-	attentionNorm, ffnNorm       []float32
-	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
-	qNorm, kNorm                 []float32 // of one head; nil for none
-	q, k, v, out, gate, up, down weights.Linear
-	rope                         *nn.Rope
-	sinks                        []float32      // of each head; nil for none
-	experts                      *mixture       // in the place of gate, up and down; nil for none
-	share                        weights.Linear // of what attention returns, if that is gated
-	delta                        *delta         // in the place of attention; nil for none
+// sizes are random models: one that takes seconds anywhere, and one like published models of half a
+// billion weights.
+var sizes = map[string]lm.Sizes{
+	"tiny": {Layers: 4, Hidden: 256, Heads: 8, KVHeads: 2, FFN: 704, Vocab: 2048},
+	"0.5b": {Layers: 24, Hidden: 896, Heads: 14, KVHeads: 2, FFN: 4864, Vocab: 32000},
 }
 
-// newModel takes matrices as kind, or if it is negative each as the folder has it.
-func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format) *model {
-	m := &model{config: *c}
-	rope, local := m.ropes(l, names)
-	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
-	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
-	head := weights.Part{Name: names.head, Out: c.Vocab}
-	if c.Tied {
-		head.Name = names.embedding
+func (m *modelFlags) register(f *flag.FlagSet) {
+	f.StringVar(&m.path, "model", "", "GGUF `file` or folder with config.json, model.safetensors and "+
+		"tokenizer.json (default a random model, whose answers mean nothing)")
+	f.StringVar(&m.size, "size", "tiny", "size of the random model: tiny or 0.5b")
+	f.Uint64Var(&m.seed, "seed", 1, "random seed of sampling, and of the random model's weights")
+	f.IntVar(&m.Context, "context", 0, "most tokens of a prompt and its answer (default what the "+
+		"model was trained for, at most 8192)")
+	f.IntVar(&m.Workers, "workers", 0, "number of threads (default one for each processor)")
+	f.IntVar(&m.Sequences, "sequences", 16, "most prompts that are answered at a time")
+	f.IntVar(&m.Chunk, "chunk", 256, "most tokens of prompts in a step")
+	f.Func("cache", "`format` of keys and values: f32, f16, bf16, i8 or i4, or two formats, as "+
+		"i8,i4 (default f16 for a GGUF file, f32 for a folder)", m.setCache)
+	f.Func("weights", "`format` of matrices: file, f32, f16, bf16 or i8 (default file: as the files "+
+		"have them)", m.setWeights)
+	f.Func("products", "`arithmetic` of matrix products: floats or integers (default integers for a "+
+		"GGUF file, floats for a folder)", m.setProducts)
+	f.StringVar(&m.Pack, "pack", "", "`file` of packed matrices, from which the model opens at once; "+
+		"written if it does not exist")
+	f.StringVar(&m.draft, "draft", "", "GGUF `file` or folder of a smaller model with the same tokens, "+
+		"which guesses tokens: fewer steps, the same answer")
+	f.IntVar(&m.Guesses, "guesses", 4, "number of tokens that -draft guesses at a time")
+}
+
+// check refuses flags that need others.
+func (m *modelFlags) check(f *flag.FlagSet) error {
+	said := map[string]bool{}
+	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
+	switch {
+	case said["guesses"] && m.draft == "":
+		return flags.Errorf("-guesses is %d without -draft, want both or none", m.Guesses)
+	case said["size"] && m.path != "":
+		return flags.Errorf("-size is %s and -model %s, want one of them", m.size, m.path)
+	case m.path == "" && (m.draft != "" || m.Pack != ""):
+		return flags.Errorf("-draft and -pack want a -model")
 	}
-	m.head = l.Linear(kind, c.Dim, false, head)
-	var shared *weights.Linear
-	if c.Tied {
-		shared = &m.head
+	if _, ok := sizes[m.size]; !ok {
+		return flags.Errorf("-size is %q, want tiny or 0.5b", m.size)
 	}
-	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
-	b := layerBuilder{Loader: l, config: c, kind: kind}
-	for i := 0; i < c.Layers && l.Err == nil; i++ {
-		b.at = fmt.Sprintf(names.layer, i)
-		m.layers = append(m.layers, b.layer(i, &names.layerNames))
-		if m.layers[i].rope = rope; c.Windows[i] > 0 && c.LocalTheta > 0 {
-			m.layers[i].rope = local
+	for _, n := range []struct {
+		name string
+		is   int
+	}{{"workers", m.Workers}, {"sequences", m.Sequences}, {"chunk", m.Chunk}, {"context", m.Context},
+		{"guesses", m.Guesses}} {
+		if said[n.name] && n.is < 1 {
+			return flags.Errorf("-%s is %d, want 1 or more", n.name, n.is)
 		}
-	}
-	l.WritePack()
-	if l.Err == nil {
-		m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed
-	}
-	return m
-}
-
-// ropes are the rotations of layers without a window, and of those with one, if they are others.
-func (m *model) ropes(l *weights.Loader, names *tensorNames) (all, local *nn.Rope) {
-	factors := m.factors(l, names)
-	if l.Err != nil {
-		return nil, nil
-	}
-	all, err := m.rotation(factors)
-	if err == nil && m.LocalTheta > 0 {
-		local, err = m.local()
-	}
-	l.Check("", err)
-	return all, local
-}
-
-// factors are those of rotations that a file keeps as tensors; nil for none.
-func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
-	read := func(name string) []float32 {
-		if name == "" || !l.Has(name+".weight") {
-			return nil
-		}
-		return l.Tensor(name+".weight", m.Rotated/2)
-	}
-	s := &m.Scaling
-	short, long := read(names.short), read(names.long)
-	if short == nil && long == nil && s.Type == "" && s.Magnitude != nil && l.Err == nil {
-		short = slices.Repeat([]float32{1}, m.Rotated/2) // there is only a magnitude
-		long = short
-	}
-	if short == nil && long == nil {
-		return read(names.factors)
-	}
-	if short == nil || long == nil {
-		l.Fail("%s: there is only one of the tensors %s and %s, want both", l.Path, names.short,
-			names.long)
-		return nil
-	}
-	s.Type, s.Short, s.Long = longRope, nil, nil
-	for i := range short {
-		s.Short, s.Long = append(s.Short, float64(short[i])), append(s.Long, float64(long[i]))
 	}
 	return nil
 }
 
-// layerBuilder reads a layer, whose tensors' names begin alike.
-type layerBuilder struct {
-	*weights.Loader
-	*config
-	kind attn.Format
-	at   string
-	// bytes of matrices that a step of one token does not read
-	unread int
+// formats are the names of formats on the command line.
+var formats = []lm.Format{lm.F32, lm.F16, lm.BF16, lm.I8, lm.I4}
+
+func formatOf(name string, known []lm.Format) (lm.Format, error) {
+	var names []string
+	for _, f := range known {
+		names = append(names, f.String())
+	}
+	if i := slices.Index(names, name); i >= 0 {
+		return known[i], nil
+	}
+	return 0, fmt.Errorf("want %s or %s", strings.Join(names[:len(names)-1], ", "),
+		names[len(names)-1])
 }
 
-func (b *layerBuilder) layer(i int, n *layerNames) layer {
-	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
-	if b.States.of(i) {
-		l.delta = b.delta(n)
+func (m *modelFlags) setCache(text string) (err error) {
+	keys, values, both := strings.Cut(text, ",")
+	if m.Keys, err = formatOf(keys, formats); err == nil && both {
+		m.Values, err = formatOf(values, formats)
+	}
+	return err
+}
+
+func (m *modelFlags) setWeights(text string) (err error) {
+	if m.Weights = lm.Default; text != "file" {
+		if m.Weights, err = formatOf(text, formats[:4]); err != nil {
+			err = fmt.Errorf("%w, or file", err)
+		}
+	}
+	return err
+}
+
+func (m *modelFlags) setProducts(text string) error {
+	names := map[string]lm.Products{"floats": lm.Floats, "integers": lm.Integers}
+	p, ok := names[text]
+	if !ok {
+		return fmt.Errorf("want floats or integers")
+	}
+	m.Products = p
+	return nil
+}
+
+// open opens the models, and says on errs what a user might not expect of them. Its close closes
+// them.
+func (m *modelFlags) open(out, errs io.Writer) (model *lm.Model, closing func(), err error) {
+	o, closing := m.Options, func() {}
+	if m.draft != "" {
+		draft := o
+		draft.Pack, draft.Guesses = "", 0
+		if o.Draft, err = lm.Open(m.draft, draft); err != nil {
+			return nil, closing, fmt.Errorf("-draft: %w", err)
+		}
+		closing = func() { _ = o.Draft.Close() } // it is open, so nothing can fail
+	}
+	if m.path == "" {
+		s := sizes[m.size]
+		s.Seed = m.seed
+		model, err = lm.Random(s, o)
+		fmt.Fprintln(errs, "A random model: its answers mean nothing. -model names a real one.")
 	} else {
-		b.attention(&l, n)
+		model, err = lm.Open(m.path, o)
 	}
-	if b.Sinks {
-		l.sinks = b.Tensor(b.at+n.sinks, b.Heads)
+	if err != nil {
+		closing()
+		return nil, nil, err
 	}
-	if b.Experts.of(i) {
-		l.experts = b.mixture(n)
-	} else {
-		b.network(&l, n)
+	first := closing
+	closing = func() {
+		_ = model.Close() // likewise
+		first()
 	}
-	if b.NormsAfter {
-		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
+	warnings, err := model.Warnings()
+	for _, text := range warnings {
+		fmt.Fprintf(errs, "warning: %s\n", text)
 	}
-	if b.QKNorm && l.delta == nil {
-		l.qNorm, l.kNorm = b.norm(n.qNorm, b.HeadDim), b.norm(n.kNorm, b.HeadDim)
-	}
-	return l
-}
-
-// norm reads the weights of a norm.
-func (b *layerBuilder) norm(name string, n int) []float32 {
-	x := b.Tensor(b.at+name+".weight", n)
-	for i := range x {
-		if b.LessOne {
-			x[i]++
-		}
-	}
-	return x
-}
-
-// attention reads matrices of queries, keys and values, which may be rows of one tensor, and the
-// one of the output.
-func (b *layerBuilder) attention(l *layer, n *layerNames) {
-	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
-	rows := q
-	if b.Gated {
-		rows = 2 * q
-	}
-	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, rows, kv, kv)
-	if b.Interleaved {
-		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
-	}
-	if b.Gated { // rows of queries and of gates take turns, a head of each
-		turns := groupRows(b.Heads, b.HeadDim, b.HeadDim)
-		parts[0].Out, parts[0].Of = q, max(rows, parts[0].Of)
-		gates := parts[0]
-		parts[0].Order, gates.Order = turns[0], turns[1]
-		l.share = b.linear(gates, b.Dim, b.QKVBias)
-	}
-	for i, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
-		*to = b.linear(parts[i], b.Dim, b.QKVBias)
-	}
-	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
-}
-
-// network reads the matrices of a feed-forward network, of which two may be rows of one tensor.
-func (b *layerBuilder) network(l *layer, n *layerNames) {
-	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
-	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
-	l.up = b.linear(parts[1], b.Dim, b.FFNBias)
-	l.down = b.linear(b.part(n.down, b.Dim), b.FFN, b.FFNBias)
-}
-
-func (b *layerBuilder) part(name string, out int) weights.Part {
-	return weights.Part{Name: b.at + name, Out: out}
-}
-
-// parts are tensors of some outputs each, or rows of the one that has all: where the file has that,
-// or where the others have no names.
-func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
-	has := func(name string) bool { return b.Has(b.at + name + ".weight") }
-	fused, total := names[0] == "" || all != "" && has(all) && !has(names[0]), 0
-	for i, out := range outs {
-		p := b.part(names[i], out)
-		if fused {
-			p.Name, p.From = b.at+all, total
-		}
-		parts, total = append(parts, p), total+out
-	}
-	for i := range parts {
-		if fused {
-			parts[i].Of = total
-		}
-	}
-	return parts
-}
-
-// linear reads a matrix, and its bias if it must have one, or may have one and has.
-func (b *layerBuilder) linear(p weights.Part, in int, bias bool) weights.Linear {
-	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(p.Name+".bias"), p)
+	fmt.Fprintf(out, "%v\n\n", model)
+	return model, closing, err
 }

@@ -42,7 +42,7 @@ func (l *Loader) UsePack(path, settings string) {
 	case err != nil:
 		l.Err = err
 	case p.saved.Matrix(p.mark) == nil:
-		l.Fail("%s: the matrices are of another model, or of other -weights or -integers, want the "+
+		l.Fail("%s: the matrices are of another model, or of other weights or products, want the "+
 			"model's own; without the file it is made again", path)
 	}
 	l.pack = p

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/limits"
+	"github.com/seed-1415985d/attn/models/lm"
+)
+
+// benchFlags are of attn-lm bench.
+type benchFlags struct {
+	modelFlags
+	prompt, decoded, clients int
+}
+
+// bench measures prompts, one answer, and answers to many clients at once.
+func bench(args []string, _ io.Reader, out, errs io.Writer) error {
+	o := &benchFlags{}
+	f := flags.New("attn-lm bench [flags]\n\nMeasures tokens a second: of a prompt, of one answer " +
+		"after it, and of answers to several clients.")
+	o.register(f)
+	f.IntVar(&o.prompt, "prompt", 512, "number of tokens of a prompt")
+	f.IntVar(&o.decoded, "n", 64, "number of tokens of an answer")
+	f.IntVar(&o.clients, "clients", 16, "number of answers at the same time")
+	err := flags.ParseAll(f, args, errs)
+	if err == nil {
+		err = o.check(f)
+	}
+	for name, n := range map[string]int{"prompt": o.prompt, "n": o.decoded, "clients": o.clients} {
+		if err == nil && n < 1 {
+			err = flags.Errorf("-%s is %d, want 1 or more", name, n)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if o.Context == 0 {
+		o.Context = o.prompt + o.decoded + 8
+	}
+	m, closing, err := o.open(out, errs)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	ctx, cancel := interruptible()
+	defer cancel()
+	return o.measure(ctx, out, m)
+}
+
+func (o *benchFlags) measure(ctx context.Context, out io.Writer, m *lm.Model) error {
+	var read, made []float64
+	for i := range 3 {
+		r, d, err := o.one(ctx, m, i)
+		if err != nil {
+			return err
+		}
+		read, made = append(read, float64(o.prompt)/r), append(made, d)
+	}
+	slices.Sort(read)
+	slices.Sort(made)
+	fmt.Fprintf(out, "prompt of %d tokens: %.1f tokens/s\n", o.prompt, read[1])
+	fmt.Fprintf(out, "answer of %d tokens: %.1f tokens/s\n", o.decoded, made[1])
+	if bytes := m.ReadBytes(); bytes > limits.DRAM() {
+		loops := limits.For(attn.Implementation())
+		memory, speed := limits.NewMemory(loops, o.Workers, limits.DRAM()), 0.0
+		for range 5 {
+			speed = max(speed, memory.Read(), memory.ReadStreams())
+		}
+		fmt.Fprintf(out, "  %.1f tokens/s would read the %.2f GB of all matrices at the memory's %.1f "+
+			"GB/s\n", speed/float64(bytes), float64(bytes)/1e9, speed/1e9)
+	}
+	start, errs := time.Now(), make([]error, o.clients)
+	var wait sync.WaitGroup
+	for i := range o.clients {
+		wait.Go(func() { _, _, errs[i] = o.one(ctx, m, 3+i) })
+	}
+	wait.Wait()
+	took := time.Since(start).Seconds()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%d clients, a prompt and an answer each: %.1f tokens/s of answers, %.1f of "+
+		"all\n", o.clients, float64(o.clients*o.decoded)/took, float64(o.clients*(o.decoded+o.prompt))/took)
+	return nil
+}
+
+// one returns how long a prompt took in seconds, and the tokens a second of its answer.
+func (o *benchFlags) one(ctx context.Context, m *lm.Model, number int) (read, made float64,
+	err error) {
+	prompt := make([]int32, o.prompt)
+	for i := range prompt {
+		prompt[i] = int32((i*37 + number*101) % m.Sizes().Vocab)
+	}
+	ends := map[int32]bool{}
+	for _, token := range m.Tokenizer().Ends() {
+		ends[token] = true
+	}
+	start, first, n := time.Now(), time.Time{}, 0
+	g := lm.Generation{MaxTokens: o.decoded, Logits: func(_ []int32, logits []float32) error {
+		for token := range ends { // an answer has all of its tokens
+			logits[token] = float32(math.Inf(-1))
+		}
+		return nil
+	}}
+	for _, err := range m.Generate(ctx, prompt, g) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if n++; n == 1 {
+			first = time.Now()
+		}
+	}
+	return first.Sub(start).Seconds(), float64(n-1) / max(time.Since(first).Seconds(), 1e-9), nil
+}

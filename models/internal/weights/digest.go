@@ -1,0 +1,75 @@
+package weights
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// tokenizerFiles are the files of a folder that say how texts become tokens.
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "generation_config.json", "vocab.txt", "chat_template.jinja"}
+
+// Digest writes all that the files of a model say of tokens, and each tensor's name, type, shape
+// and bytes, in the order of their names.
+func Digest(to io.Writer, path string) error {
+	l := &Loader{Path: path}
+	if IsGGUF(path) {
+		l.tensors = map[string]*stored{}
+		l.openGGUF()
+	} else {
+		l.Open()
+	}
+	defer l.Close()
+	if l.Err != nil {
+		return l.Err
+	}
+	if err := l.digestTokens(to); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
+		t := l.tensors[name]
+		data, err := t.Bytes()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(to, "tensor %q %s %v %d\n", name, t.encoding.name, t.shape, len(data))
+		_, err = to.Write(data)
+		t.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digestTokens writes what a file's metadata, or the files of a folder, say of tokens.
+func (l *Loader) digestTokens(to io.Writer) error {
+	if l.metadata != nil {
+		for _, kv := range l.metadata.Metadata {
+			if !strings.HasPrefix(kv.Key, "tokenizer.") {
+				continue
+			}
+			fmt.Fprintf(to, "%q %#v\n", kv.Key, kv.Value)
+		}
+		return nil
+	}
+	for _, name := range tokenizerFiles {
+		if !l.Exists(name) {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(l.Path, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(to, "%q %d\n", name, len(data))
+		if _, err := to.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

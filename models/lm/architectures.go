@@ -1,0 +1,229 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// architecture is what a kind of model computes that others do not, and what its files call it. A
+// kind is one description: nothing else knows its name.
+type architecture struct {
+	kind string // model_type of config.json; "" where there are no such folders
+	// the same of folders that have the model in text_config, beside one of images; "" for none
+	wrapper string
+
+	gguf   string       // general.architecture of GGUF files
+	folder *tensorNames // names in folders,
+	file   *tensorNames // and in GGUF files
+	// what config.json leaves out, anew for each
+	usual func() configFile
+
+	activation  nn.Activation
+	pairs       bool // GGUF files have queries and keys in pairs that rotations turn
+	qkvBias     bool // folders have biases of queries, keys and values
+	biasKey     bool // attention_bias says it, of the output, too
+	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
+	qkNorm      bool // queries and keys are normed, head by head
+	normsAfter  bool // of what attention and the network return, too
+	lessOne     bool // folders keep the weights of norms less 1
+	embeddings  bool // are multiplied by √Dim
+	queryScalar bool // query_pre_attn_scalar says how scores are scaled
+	largest     int  // layers of the model whose scores a GGUF file scales by Dim/Heads
+
+	window     windowRule
+	period     int     // the last of each period layers has no window; 0: as window says
+	localTheta float64 // base of rotations of layers with a window; 0: as of all
+
+	scoreCap float64 // what GGUF files leave out; -1 where the model has none
+	logitCap float64
+
+	longRotation bool // rotations are stretched by factors for short and for long texts
+	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
+	partial      bool // a part of each head's channels may be rotated
+	mixture      mixtureKind
+	allExperts   bool    // folders cannot say that layers have none, or how shares are made
+	states       bool    // of some layers; attention of the others is gated
+	sinks        bool    // of each head
+	limit, alpha float64 // of the clamped gate; 0 for activation
+}
+
+// windowRule says what sliding_window means in config.json.
+type windowRule int
+
+const (
+	noWindow       windowRule = iota // it has to be null
+	windowOfAll                      // all layers have it
+	windowOfLast                     // layers from max_window_layers on, if use_sliding_window
+	windowOfPeriod                   // all but each period's last
+)
+
+// mixtureKind says what experts a kind has.
+type mixtureKind int
+
+const (
+	noExperts     mixtureKind = iota
+	sharedExperts             // and one beside them, shares as the router's softmax over all has them
+	manyExperts               // GGUF files mean shares that add up to 1, folders have norm_topk_prob
+	biasedExperts             // with biases, in MXFP4 in folders
+)
+
+const geluTanh = "gelu_pytorch_tanh"
+
+// architectures are the kinds of models that are known.
+var architectures = []architecture{
+	{kind: "llama", gguf: "llama", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, pairs: true, biasKey: true, ffnBiasKey: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}}
+		}},
+	{kind: "mistral", folder: &folderNames, activation: nn.SiLU,
+		window: windowOfAll, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
+				Window: new(4096)}
+		}},
+	{kind: "qwen2", gguf: "qwen2", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, qkvBias: true, window: windowOfLast, scoreCap: -1,
+		logitCap: -1, usual: func() configFile { return usualQwen(nil) }},
+	{kind: "qwen3", gguf: "qwen3", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, biasKey: true, qkNorm: true, window: windowOfLast,
+		scoreCap: -1, logitCap: -1, usual: func() configFile { return usualQwen(new(128)) }},
+	{kind: "gemma2", gguf: "gemma2", folder: &gemmaNames,
+		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, normsAfter: true,
+		lessOne: true, embeddings: true, queryScalar: true, largest: 46, period: 2,
+		window: windowOfPeriod, scoreCap: 50, logitCap: 30,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{1}, KVHeads: new(4),
+				HeadDim: new(256), Tied: true, Window: new(4096), ScoreCap: new(50.0),
+				LogitCap: new(30.0), QueryScalar: new(256.0)}
+		}},
+	{kind: "gemma3_text", gguf: "gemma3", wrapper: "gemma3", folder: &gemmaNames,
+		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, qkNorm: true,
+		normsAfter: true, lessOne: true, embeddings: true, queryScalar: true, largest: 62, period: 6,
+		window: windowOfPeriod, localTheta: 10000,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{1}, KVHeads: new(4),
+				HeadDim: new(256), Heads: 8, Vocab: 262208, Tied: true, Window: new(4096),
+				QueryScalar: new(256.0),
+				usualTheta:  1e6}
+		}},
+	{kind: "phi3", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
+		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
+		partial: true,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{32000}, Original: new(4096.0)}
+		}},
+	{kind: "qwen2_moe", gguf: "qwen2moe", folder: &qwenMoENames,
+		file: &ggufMoENames, activation: nn.SiLU, qkvBias: true, scoreCap: -1, logitCap: -1,
+		mixture: sharedExperts,
+		usual: func() configFile {
+			f := usualQwen(nil)
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(16), new(60), new(4), new(1408)
+			f.SharedFFN = new(5632)
+			return f
+		}},
+	{kind: "qwen3_moe", gguf: "qwen3moe", folder: &qwenMoENames,
+		file: &ggufMoENames, activation: nn.SiLU, biasKey: true, qkNorm: true, scoreCap: -1,
+		logitCap: -1, mixture: manyExperts,
+		usual: func() configFile {
+			f := usualQwen(nil)
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(4), new(128), new(8), new(768)
+			return f
+		}},
+	{kind: "gpt_oss", gguf: "gpt-oss", folder: &gptOSSNames,
+		file: &ggufGPTOSSNames, activation: nn.SiLU, biasKey: true, period: 2, window: windowOfPeriod,
+		scoreCap: -1, logitCap: -1, mixture: biasedExperts, sinks: true, limit: 7, alpha: 1.702,
+		betweenPairs: true,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, AttentionBias: true, KVHeads: new(8), HeadDim: new(64),
+				Window: new(128), LocalExperts: new(128), Used: new(4), usualTheta: 150000,
+				Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
+					Truncate: new(false)}}
+		}},
+	{kind: "qwen3_next", gguf: "qwen3next", folder: &qwenNextNames,
+		file: &ggufQwenNextNames, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
+		scoreCap: -1, logitCap: -1, mixture: sharedExperts, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(2), new(512), new(10), new(512)
+			f.SharedFFN, f.Normalized = new(512), new(true)
+			return f
+		}},
+	{kind: "qwen3_5_text", gguf: "qwen35", wrapper: "qwen3_5", folder: &qwen35Names,
+		file: &ggufQwen35Names, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
+		scoreCap: -1, logitCap: -1, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads = new(4)
+			return f
+		}},
+	{kind: "qwen3_5_moe_text", gguf: "qwen35moe",
+		wrapper: "qwen3_5_moe",
+		folder:  &qwen35MoENames, file: &ggufQwen35MoENames, activation: nn.SiLU, biasKey: true,
+		qkNorm: true, lessOne: true, scoreCap: -1, logitCap: -1, mixture: sharedExperts,
+		allExperts: true, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(2), new(256), new(8), new(512)
+			f.SharedFFN, f.Normalized = new(512), new(true)
+			f.FFN = 512 // of layers without experts, which there are not
+			return f
+		}},
+}
+
+// usualQwen is what folders of Qwen 2 and 3 leave out.
+func usualQwen(head *int) configFile {
+	return configFile{Epsilon: 1e-6, KVHeads: new(32), HeadDim: head, UseWindow: new(false),
+		Window: new(4096), FullLayers: 28}
+}
+
+// usualStates is what folders leave out of kinds with states.
+func usualStates() configFile {
+	return configFile{Epsilon: 1e-6, HeadDim: new(256), Rotated: new(0.25), Interval: new(4),
+		ConvWidth: new(4), StateKeyDim: new(128), StateValueDim: new(128), StateKeyHeads: new(16),
+		StateHeads: new(32)}
+}
+
+// activationNames are the names of activations in config.json.
+var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh}
+
+// architectureOf finds a kind by one of its names in some files, which names take from it. The
+// error lists all of them.
+func architectureOf(key, value string, names ...func(*architecture) string) (*architecture,
+	error) {
+	var all []string
+	for i := range architectures {
+		for _, name := range names {
+			n := name(&architectures[i])
+			if n != "" && n == value {
+				return &architectures[i], nil
+			}
+			if n != "" {
+				all = append(all, n)
+			}
+		}
+	}
+	last := len(all) - 1
+	return nil, fmt.Errorf("%s is %q, want %s or %s", key, value, strings.Join(all[:last], ", "),
+		all[last])
+}
+
+func (a *architecture) kindName() string    { return a.kind }
+func (a *architecture) wrapperName() string { return a.wrapper }
+func (a *architecture) ggufName() string    { return a.gguf }
+
+// apply sets what a kind computes in both sorts of files.
+func (a *architecture) apply(c *config) {
+	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
+	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
+	c.Experts.Biased = a.mixture == biasedExperts
+	c.Gated = a.states
+	if a.embeddings {
+		c.EmbeddingScale = float32(math.Sqrt(float64(c.Dim)))
+	}
+}

@@ -1,0 +1,841 @@
+package lm
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+)
+
+// archPrompt has tokens beyond windows and factors of the models below.
+var archPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3,
+	8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
+
+// archCase is a model of a kind, in a folder or in a GGUF file.
+type archCase struct {
+	name    string
+	context int // of the command line
+	folder  func(*fake, *reference)
+	gguf    func(*reference) *fakeGGUF
+}
+
+// gemmaFolder makes a folder of gemma2 or gemma3.
+func gemmaFolder(f *fake, r *reference, kind string) {
+	f.config["model_type"], f.config["hidden_activation"] = kind, "gelu_pytorch_tanh"
+	f.config["hidden_act"], f.config["sliding_window"] = "gelu_pytorch_tanh", 5
+	f.config["query_pre_attn_scalar"], f.config["tie_word_embeddings"] = 12, true
+	f.config["cache_implementation"] = "hybrid"
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.add(at+"pre_feedforward_layernorm.weight", 24)
+		f.add(at+"post_feedforward_layernorm.weight", 24)
+	}
+	delete(f.tensors, "lm_head.weight")
+	r.gelu, r.after, r.lessOne, r.tied = true, true, true, true
+	r.embeddings, r.scalar, r.windows = float64(float32(math.Sqrt(24))), 12, map[int]int{0: 5}
+}
+
+func gemmaGGUF(r *reference, kind string) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
+	f.Set(kind+".attention.sliding_window", uint32(5))
+	f.Set(kind+".attention.key_length", uint32(16))
+	f.Set(kind+".attention.value_length", uint32(16))
+	f.without("output.weight")
+	r.gelu, r.after, r.tied, r.head = true, true, true, 16
+	r.embeddings, r.windows = 8, map[int]int{0: 5}
+	return f
+}
+
+// phiFolder fuses tensors.
+func phiFolder(f *fake, r *reference) {
+	f.config["model_type"], f.config["original_max_position_embeddings"] = "phi3", 32
+	f.fuse("self_attn.qkv_proj", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	f.fuse("mlp.gate_up_proj", "mlp.gate_proj", "mlp.up_proj")
+}
+
+var shortFactors, longFactors = []float64{1, 1.25, 1.5}, []float64{1, 2, 4}
+
+// phiScaled has rotations of six of eight channels, with factors.
+func phiScaled(f *fake, r *reference, kind string) {
+	phiFolder(f, r)
+	f.config["partial_rotary_factor"] = 0.75
+	f.config["rope_scaling"] = map[string]any{"type": kind, "short_factor": shortFactors,
+		"long_factor": longFactors}
+	r.rotated, r.factors = 6, shortFactors
+	r.magnitude = math.Sqrt(1 + math.Log(512.0/32)/math.Log(32))
+}
+
+func phiGGUF(r *reference, factors []float64) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "phi3", one("Q4_0"))
+	f.fuse("attn_qkv", "attn_q", "attn_k", "attn_v")
+	f.fuse("ffn_up", "ffn_gate", "ffn_up")
+	f.Set("phi3.rope.dimension_count", uint32(6))
+	f.Set("phi3.rope.scaling.original_context_length", uint32(32))
+	f.Set("phi3.rope.scaling.attn_factor", float32(1.25))
+	for name, x := range map[string][]float64{"short": shortFactors, "long": longFactors} {
+		name = "rope_factors_" + name + ".weight"
+		f.tensor(name, one("F32"), len(x))
+		data := []float32{}
+		for _, e := range x {
+			data = append(data, float32(e))
+		}
+		f.setData(name, data)
+	}
+	r.head, r.rotated, r.factors, r.magnitude = 16, 6, factors, 1.25
+	return f
+}
+
+var archCases = []archCase{
+	{name: "gemma2", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma2")
+		f.config["attn_logit_softcapping"], f.config["final_logit_softcapping"] = 2, 3
+		r.scoreCap, r.logitCap = 2, 3
+	}},
+	{name: "gemma2, what is usual", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma2")
+		f.config["layer_types"] = []string{"sliding_attention", "full_attention"}
+		delete(f.config, "tie_word_embeddings")
+		r.scoreCap, r.logitCap = 50, 30
+	}},
+	{name: "gemma2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := gemmaGGUF(r, "gemma2")
+		f.Set("gemma2.attn_logit_softcapping", float32(2))
+		f.Set("gemma2.final_logit_softcapping", float32(3))
+		r.scoreCap, r.logitCap = 2, 3
+		return f
+	}},
+	{name: "gemma3", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["sliding_window_pattern"], f.config["rope_local_base_freq"] = 2, 30
+		f.config["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": 4}
+		f.config["final_logit_softcapping"] = nil
+		addHeadNorms(f)
+		r.localTheta, r.factor, r.linear = 30, 4, true
+	}},
+	{name: "gemma3 of newer files", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["layer_types"] = []string{"full_attention", "sliding_attention"}
+		delete(f.config, "rope_theta")
+		f.config["rope_parameters"] = map[string]any{
+			"full_attention":    map[string]any{"rope_type": "linear", "factor": 4, "rope_theta": 500},
+			"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": 30}}
+		addHeadNorms(f)
+		r.windows = map[int]int{1: 5}
+		r.localTheta, r.factor, r.linear = 30, 4, true
+	}},
+	{name: "gemma3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := gemmaGGUF(r, "gemma3")
+		f.Set("gemma3.attention.sliding_window_pattern", uint32(2))
+		f.Set("gemma3.rope.scaling.type", "linear")
+		f.Set("gemma3.rope.scaling.factor", float32(4))
+		f.Set("gemma3.rope.freq_base_swa", float32(30))
+		r.localTheta, r.factor, r.linear = 30, 4, true
+		return f
+	}},
+	{name: "gemma3 without a pattern", gguf: func(r *reference) *fakeGGUF {
+		r.localTheta, r.windows = 10000, map[int]int{0: 5, 1: 5}
+		f := gemmaGGUF(r, "gemma3")
+		r.windows = map[int]int{0: 5, 1: 5}
+		return f
+	}},
+	{name: "phi3", folder: phiFolder},
+	{name: "phi3 with a window", folder: func(f *fake, r *reference) {
+		phiFolder(f, r)
+		f.config["sliding_window"], r.windows = 5, map[int]int{0: 5, 1: 5}
+	}},
+	{name: "phi3 for short texts", context: 32, folder: func(f *fake, r *reference) {
+		phiScaled(f, r, "su")
+	}},
+	{name: "phi3 for long texts", context: 33, folder: func(f *fake, r *reference) {
+		phiScaled(f, r, "longrope")
+		r.factors = longFactors
+	}},
+	{name: "phi3 of GGUF for short texts", context: 32, gguf: func(r *reference) *fakeGGUF {
+		return phiGGUF(r, shortFactors)
+	}},
+	{name: "phi3 of GGUF for long texts", context: 33, gguf: func(r *reference) *fakeGGUF {
+		return phiGGUF(r, longFactors)
+	}},
+	{name: "qwen2moe", folder: func(f *fake, r *reference) { moeFolder(f, r, "qwen2_moe", 0, 1) }},
+	{name: "qwen2moe, shares of one", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen2_moe", 1)
+		f.config["norm_topk_prob"], f.config["decoder_sparse_step"] = true, 2
+		r.normalized = true
+	}},
+	{name: "qwen3moe", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen3_moe", 0)
+		f.config["norm_topk_prob"], f.config["mlp_only_layers"] = true, []int{1}
+		r.normalized = true
+	}},
+	{name: "qwen3moe of newer files", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen3_moe", 0, 1)
+		delete(f.config, "num_experts")
+		f.config["num_local_experts"] = 5
+	}},
+	{name: "qwen2moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		return moeGGUF(r, "qwen2moe", "Q8_0", func(f *fakeGGUF) {
+			f.Set("qwen2moe.expert_shared_feed_forward_length", uint32(96))
+		})
+	}},
+	{name: "qwen3moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		r.normalized = true
+		return moeGGUF(r, "qwen3moe", "Q4_0", func(*fakeGGUF) {})
+	}},
+	{name: "qwen3.5", folder: func(f *fake, r *reference) {
+		addStates(f, r, "qwen3_5_text")
+		f.config["layer_types"] = []string{"linear_attention", "full_attention"}
+		f.config["attn_output_gate"] = true
+		delete(f.config, "rope_theta")
+		delete(f.config, "partial_rotary_factor")
+		f.config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 500,
+			"partial_rotary_factor": 0.5, "mrope_section": []int{1, 1, 0}, "mrope_interleaved": true}
+	}},
+	{name: "qwen3.5 beside images", folder: func(f *fake, r *reference) {
+		addStates(f, r, "qwen3_5_text")
+		wrap(f, "qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.")
+	}},
+	{name: "gemma3 beside images", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["sliding_window_pattern"], f.config["rope_local_base_freq"] = 2, 30
+		addHeadNorms(f)
+		r.localTheta = 30
+		f.add("vision_tower.something", 3)
+		delete(f.config, "model_type")
+		wrap(f, "gemma3", "Gemma3ForConditionalGeneration", "language_model.model.")
+	}},
+	{name: "qwen3next", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen2_moe", 0, 1)
+		addStates(f, r, "qwen3_next")
+		interlace(f)
+		for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+			for _, name := range []string{"q", "k", "v"} {
+				delete(f.tensors, at+"self_attn."+name+"_proj.bias")
+			}
+		}
+		r.normalized = true
+	}},
+	{name: "qwen3.5 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "qwen35", one("Q8_0"))
+		statesGGUF(f, r, "qwen35")
+		f.Set("qwen35.rope.dimension_sections", []int32{2, 1, 1, 0})
+		r.tiled = true
+		return f
+	}},
+	{name: "qwen3next of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := qwenNextGGUF(r)
+		f.Set("qwen3next.attention.recurrent_layers", []bool{true, false})
+		return f
+	}},
+	{name: "gpt-oss", folder: gptFolder},
+	{name: "gpt-oss of GGUF", gguf: gptGGUF},
+	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
+		f := phiGGUF(r, []float64{1, 1, 1})
+		f.without("rope_factors_short.weight", "rope_factors_long.weight")
+		return f
+	}},
+}
+
+// addExperts puts experts in the place of the networks of some layers of a folder.
+func addExperts(f *fake, experts, ffn, dim int, layers ...int) {
+	for _, i := range layers {
+		at := fmt.Sprintf("model.layers.%d.mlp.", i)
+		for _, name := range []string{"gate_proj", "up_proj", "down_proj"} {
+			delete(f.tensors, at+name+".weight")
+		}
+		f.add(at+"gate.weight", experts, dim)
+		for e := range experts {
+			one := fmt.Sprintf("%sexperts.%d.", at, e)
+			f.add(one+"gate_proj.weight", ffn, dim)
+			f.add(one+"up_proj.weight", ffn, dim)
+			f.add(one+"down_proj.weight", dim, ffn)
+		}
+	}
+}
+
+func moeFolder(f *fake, r *reference, kind string, layers ...int) {
+	addExperts(f, 5, 16, 24, layers...)
+	f.config["model_type"], f.config["num_experts"] = kind, 5
+	f.config["num_experts_per_tok"], f.config["moe_intermediate_size"] = 2, 16
+	f.config["router_aux_loss_coef"], f.config["decoder_sparse_step"] = 0.001, 1
+	r.used = 2
+	if kind == "qwen3_moe" {
+		addHeadNorms(f)
+		return
+	}
+	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	f.config["shared_expert_intermediate_size"] = 32
+	for _, i := range layers {
+		at := fmt.Sprintf("model.layers.%d.mlp.shared_expert", i)
+		f.add(at+"_gate.weight", 1, 24)
+		f.add(at+".gate_proj.weight", 32, 24)
+		f.add(at+".up_proj.weight", 32, 24)
+		f.add(at+".down_proj.weight", 24, 32)
+	}
+}
+
+func qwenNextGGUF(r *reference) *fakeGGUF {
+	f := moeGGUF(r, "qwen3next", "Q8_0", func(f *fakeGGUF) { statesGGUF(f, r, "qwen3next") })
+	beta, alpha := f.tensorNamed("blk.0.ssm_beta.weight"), f.tensorNamed("blk.0.ssm_alpha.weight")
+	both, row := *beta, len(beta.Data)/4
+	both.Name, both.Shape = "blk.0.ssm_ba.weight", []int{8, 64}
+	both.Data = slices.Concat(beta.Data[:2*row], alpha.Data[:2*row], beta.Data[2*row:],
+		alpha.Data[2*row:])
+	f.without("blk.0.ssm_beta.weight", "blk.0.ssm_alpha.weight")
+	f.Tensors = append(f.Tensors, both)
+	r.normalized = true
+	return f
+}
+
+// moeGGUF has experts in all layers.
+func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
+	for i := range 2 {
+		at := fmt.Sprintf("model.layers.%d.mlp.", i)
+		f.without(fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i),
+			fmt.Sprintf("blk.%d.ffn_down.weight", i))
+		f.tensor(at+"gate.weight", one("F32"), 5, 64)
+		for e := range 5 {
+			for name, shape := range map[string][]int{"gate_proj": {32, 64}, "up_proj": {32, 64},
+				"down_proj": {64, 32}} {
+				name = fmt.Sprintf("%sexperts.%d.%s", at, e, name)
+				f.tensor(name+".weight", one(of), shape...)
+				if kind == "gpt-oss" {
+					f.tensor(name+".bias", one("F32"), shape[0])
+				}
+			}
+		}
+		if kind != "qwen3moe" && kind != "gpt-oss" {
+			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
+			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_expert.down_proj.weight", one("Q4_0"), 64, 96)
+		}
+	}
+	for _, name := range []string{"gate", "up", "down"} {
+		f.stack("ffn_"+name+"_exps.weight", "mlp.experts.%d."+name+"_proj.weight", 5)
+		if kind == "gpt-oss" {
+			f.stack("ffn_"+name+"_exps.bias", "mlp.experts.%d."+name+"_proj.bias", 5)
+		}
+	}
+	f.Set(kind+".expert_count", uint32(5))
+	f.Set(kind+".expert_used_count", uint32(2))
+	f.Set(kind+".expert_feed_forward_length", uint32(32))
+	f.Set(kind+".attention.key_length", uint32(16))
+	f.Set(kind+".attention.value_length", uint32(16))
+	if kind == "qwen3next" || kind == "qwen35moe" {
+		f.Set(kind+".expert_shared_feed_forward_length", uint32(96))
+	}
+	r.head, r.used = 16, 2
+	for i := range f.Tensors {
+		f.Tensors[i].Name = moeNames.Replace(f.Tensors[i].Name)
+	}
+	names(f)
+	return f
+}
+
+var moeNames = strings.NewReplacer("mlp.gate.", "ffn_gate_inp.", "mlp.shared_expert_gate.",
+	"ffn_gate_inp_shexp.", "mlp.shared_expert.gate_proj", "ffn_gate_shexp",
+	"mlp.shared_expert.up_proj", "ffn_up_shexp", "mlp.shared_expert.down_proj", "ffn_down_shexp",
+	"self_attn.sinks", "attn_sinks.weight")
+
+// gptFolder is gpt-oss: its experts' weights are blocks of MXFP4, of which gate and up take turns.
+func gptFolder(f *fake, r *reference) {
+	const dim, ffn, experts = 32, 64, 5
+	for name, x := range f.tensors {
+		shape := slices.Clone(x.shape)
+		for i := range shape {
+			if shape[i] == 24 {
+				shape[i] = dim
+			}
+		}
+		f.add(name, shape...)
+	}
+	addExperts(f, experts, ffn, dim, 0, 1)
+	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+	for i := range 2 {
+		at := fmt.Sprintf("model.layers.%d.", i)
+		f.add(at+"self_attn.sinks", 4)
+		f.add(at+"mlp.gate.bias", experts)
+		f.tensors[at+"mlp.router.weight"] = f.tensors[at+"mlp.gate.weight"]
+		f.tensors[at+"mlp.router.bias"] = f.tensors[at+"mlp.gate.bias"]
+		f.hide(at + "mlp.gate.weight")
+		f.hide(at + "mlp.gate.bias")
+		var pair, down microTensor
+		for e := range experts {
+			one := fmt.Sprintf("%smlp.experts.%d.", at, e)
+			for _, name := range []string{"gate_proj", "up_proj", "down_proj"} {
+				f.add(one+name+".bias", f.tensors[one+name+".weight"].shape[0])
+				f.hide(one + name + ".weight")
+				f.hide(one + name + ".bias")
+			}
+			for row := range ffn {
+				pair.row(f, one+"gate_proj", row)
+				pair.row(f, one+"up_proj", row)
+			}
+			for row := range dim {
+				down.row(f, one+"down_proj", row)
+			}
+		}
+		pair.add(f, at+"mlp.experts.gate_up_proj", experts, 2*ffn, dim/32)
+		down.add(f, at+"mlp.experts.down_proj", experts, dim, ffn/32)
+	}
+	delete(f.config, "rope_theta")
+	for key, value := range map[string]any{"model_type": "gpt_oss", "hidden_size": dim,
+		"intermediate_size": ffn, "num_local_experts": experts, "num_experts_per_tok": 2,
+		"experts_per_token": 2, "sliding_window": 5, "initial_context_length": 4096,
+		"quantization_config": map[string]any{"quant_method": "mxfp4",
+			"modules_to_not_convert": []string{"model.layers.*.self_attn"}},
+		"layer_types": []string{"sliding_attention", "full_attention"}} {
+		f.config[key] = value
+	}
+	r.used, r.normalized, r.limit, r.windows = 2, true, 7, map[int]int{0: 5}
+	r.theta, r.yarn, r.untruncated, r.factor, r.original = 150000, true, true, 32, 4096
+}
+
+// microTensor is rows in MXFP4 as folders have them.
+type microTensor struct{ codes, scales, biases []float32 }
+
+// row encodes a row of a tensor, which becomes what the blocks mean.
+func (m *microTensor) row(f *fake, name string, row int) {
+	t := f.tensors[name+".weight"]
+	x := t.data[row*t.shape[1]:][:t.shape[1]]
+	data, exact := gguftest.Encode("MXFP4", x)
+	for block := range slices.Chunk(data, 17) {
+		m.scales = append(m.scales, float32(block[0]))
+		codes := make([]byte, 32)
+		for i, b := range block[1:] {
+			codes[i], codes[i+16] = b&15, b>>4
+		}
+		for i := 0; i < 32; i += 2 {
+			m.codes = append(m.codes, float32(codes[i]+16*codes[i+1]))
+		}
+	}
+	for i, e := range exact {
+		x[i] = float32(e)
+	}
+	m.biases = append(m.biases, f.tensors[name+".bias"].data[row])
+}
+
+func (m *microTensor) add(f *fake, name string, experts, all, blocks int) {
+	f.tensors[name+"_blocks"] = fakeTensor{[]int{experts, all, blocks, 16}, m.codes}
+	f.tensors[name+"_scales"] = fakeTensor{[]int{experts, all, blocks}, m.scales}
+	f.tensors[name+"_bias"] = fakeTensor{[]int{experts, all}, m.biases}
+	if f.kinds == nil {
+		f.kinds = map[string]string{}
+	}
+	f.kinds[name+"_blocks"], f.kinds[name+"_scales"] = "U8", "U8"
+}
+
+func gptGGUF(r *reference) *fakeGGUF {
+	f := moeGGUF(r, "gpt-oss", "MXFP4", func(f *fakeGGUF) {
+		for i := range 2 {
+			at := fmt.Sprintf("model.layers.%d.", i)
+			f.tensor(at+"self_attn.sinks", one("F32"), 4)
+			f.tensor(at+"mlp.gate.bias", one("F32"), 5)
+			for name, out := range map[string]int{"q": 64, "k": 32, "v": 32, "o": 64} {
+				f.tensor(at+"self_attn."+name+"_proj.bias", one("F32"), out)
+			}
+		}
+		for i := range f.Tensors {
+			name := moeNames.Replace(f.Tensors[i].Name)
+			f.Tensors[i].Name = strings.Replace(name, "ffn_norm", "post_attention_norm", 1)
+		}
+	})
+	f.Set("gpt-oss.attention.sliding_window", uint32(5))
+	f.Set("gpt-oss.rope.scaling.type", "yarn")
+	f.Set("gpt-oss.rope.scaling.factor", float32(32))
+	f.Set("gpt-oss.rope.scaling.original_context_length", uint32(64))
+	r.normalized, r.limit, r.windows = true, 7, map[int]int{0: 5}
+	r.yarn, r.untruncated, r.factor, r.original = true, true, 32, 64
+	return f
+}
+
+// addStates makes the first layer of a folder one that keeps four states of [8, 6], by two heads of
+// keys, and gates attention of the second.
+func addStates(f *fake, r *reference, kind string) {
+	at := "model.layers.0."
+	for _, name := range []string{"q", "k", "v", "o"} {
+		delete(f.tensors, at+"self_attn."+name+"_proj.weight")
+	}
+	for name, out := range map[string]int{"qkv": 56, "z": 24, "b": 4, "a": 4} {
+		f.add(at+"linear_attn.in_proj_"+name+".weight", out, 24)
+	}
+	f.add(at+"linear_attn.conv1d.weight", 56, 1, 4)
+	f.add(at+"linear_attn.A_log", 4)
+	f.add(at+"linear_attn.dt_bias", 4)
+	f.add(at+"linear_attn.norm.weight", 6)
+	f.add(at+"linear_attn.out_proj.weight", 24, 24)
+	f.add("model.layers.1.self_attn.q_proj.weight", 64, 24)
+	f.add("model.layers.1.self_attn.q_norm.weight", 8)
+	f.add("model.layers.1.self_attn.k_norm.weight", 8)
+	for key, value := range map[string]any{"model_type": kind, "linear_conv_kernel_dim": 4,
+		"linear_key_head_dim": 8, "linear_value_head_dim": 6, "linear_num_key_heads": 2,
+		"linear_num_value_heads": 4, "full_attention_interval": 2, "partial_rotary_factor": 0.5} {
+		f.config[key] = value
+	}
+	r.lessOne, r.gate, r.stateKeys, r.rotated = true, true, 2, 4
+}
+
+// interlace makes tensors of qwen3next: of each head of keys its query, key, values and gates.
+func interlace(f *fake) {
+	at := "model.layers.0.linear_attn.in_proj_"
+	var wide, narrow []float32
+	rows := func(name string, from, n int) []float32 {
+		return f.tensors[at+name+".weight"].data[from*24:][:n*24]
+	}
+	for g := range 2 {
+		wide = slices.Concat(wide, rows("qkv", 8*g, 8), rows("qkv", 16+8*g, 8), rows("qkv", 32+12*g, 12),
+			rows("z", 12*g, 12))
+		narrow = slices.Concat(narrow, rows("b", 2*g, 2), rows("a", 2*g, 2))
+	}
+	f.tensors[at+"qkvz.weight"] = fakeTensor{[]int{80, 24}, wide}
+	f.tensors[at+"ba.weight"] = fakeTensor{[]int{8, 24}, narrow}
+	for _, name := range []string{"qkv", "z", "b", "a"} {
+		f.hide(at + name + ".weight")
+	}
+}
+
+// statesGGUF has states in the first layer.
+func statesGGUF(f *fakeGGUF, r *reference, kind string) {
+	at := "model.layers.0.linear_attn."
+	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
+		"blk.0.attn_output.weight", "blk.1.attn_q.weight")
+	for name, out := range map[string]int{"in_proj_qkv": 192, "in_proj_z": 128, "in_proj_b": 4,
+		"in_proj_a": 4, "out_proj": 64} {
+		in := 64
+		if name == "out_proj" {
+			in = 128
+		}
+		f.tensor(at+name+".weight", one("Q8_0"), out, in)
+	}
+	f.tensor(at+"conv1d.weight", one("F32"), 192, 4)
+	f.tensor(at+"A_log", one("F32"), 4)
+	f.tensor(at+"dt_bias", one("F32"), 4)
+	f.tensor(at+"norm.weight", one("F32"), 32)
+	f.tensor("model.layers.1.self_attn.q_proj.weight", one("Q8_0"), 128, 64)
+	for _, name := range []string{"q", "k"} {
+		f.tensor("model.layers.1.self_attn."+name+"_norm.weight", one("F32"), 16)
+	}
+	for i := range f.Tensors {
+		x := &f.Tensors[i]
+		x.Name = strings.Replace(statesNames.Replace(x.Name), "ffn_norm", "post_attention_norm", 1)
+	}
+	decays := f.tensors[at+"A_log"]
+	decays.data = slices.Clone(decays.data) // which other models share
+	for i, x := range decays.data {
+		decays.data[i] = -x - 0.25
+	}
+	f.tensors[at+"A_log"] = decays
+	f.setData("blk.0.ssm_a", decays.data)
+	for key, value := range map[string]uint32{"ssm.conv_kernel": 4, "ssm.inner_size": 128,
+		"ssm.state_size": 16, "ssm.time_step_rank": 4, "ssm.group_count": 2,
+		"full_attention_interval": 2, "rope.dimension_count": 8, "attention.key_length": 16,
+		"attention.value_length": 16} {
+		f.Set(kind+"."+key, value)
+	}
+	r.gate, r.stateKeys, r.rotated, r.head, r.negated = true, 2, 8, 16, true
+}
+
+var statesNames = strings.NewReplacer("linear_attn.in_proj_qkv", "attn_qkv",
+	"linear_attn.in_proj_z", "attn_gate", "linear_attn.in_proj_b", "ssm_beta",
+	"linear_attn.in_proj_a", "ssm_alpha", "linear_attn.out_proj", "ssm_out",
+	"linear_attn.conv1d", "ssm_conv1d", "linear_attn.A_log", "ssm_a",
+	"linear_attn.dt_bias", "ssm_dt.bias", "linear_attn.norm", "ssm_norm")
+
+// wrap makes a folder one of a model for images, too.
+func wrap(f *fake, kind, class, prefix string) {
+	for name, x := range maps.Clone(f.tensors) {
+		if inner, ok := strings.CutPrefix(name, "model."); ok {
+			f.tensors[prefix+inner] = x
+			f.hide(name)
+		} else if name == "lm_head.weight" && strings.HasPrefix(prefix, "language") {
+			f.tensors["language_model."+name] = x
+			f.hide(name)
+		}
+	}
+	stop := f.config["eos_token_id"]
+	delete(f.config, "eos_token_id")
+	f.config = map[string]any{"model_type": kind, "architectures": []string{class},
+		"text_config": f.config, "vision_config": map[string]any{"hidden_size": 7},
+		"image_token_id": 3, "eos_token_id": stop,
+		"tie_word_embeddings": f.config["tie_word_embeddings"]}
+}
+
+func addHeadNorms(f *fake) {
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.add(at+"self_attn.q_norm.weight", 8)
+		f.add(at+"self_attn.k_norm.weight", 8)
+	}
+}
+
+// TestArchitectures compares logits and greedy tokens with those of float64, for models of each
+// kind, and the bits of logits of all ways to compute them.
+func TestArchitectures(t *testing.T) {
+	for _, c := range slices.Concat(archCases, fileCases) {
+		t.Run(c.name, func(t *testing.T) {
+			var r reference
+			var path string
+			if c.gguf != nil {
+				r = ggufReference()
+				f := c.gguf(&r)
+				r.f, path = f.fake, at(t, "fake.gguf")
+				f.Write(t, path)
+			} else {
+				r = reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
+				r.f = newFake("F32")
+				c.folder(r.f, &r)
+				path = r.f.write(t)
+			}
+			m, _, err := (&options{model: path, weights: asStored,
+				settings: settings{context: c.context}}).open()
+			must(t, err)
+			compareLogits(t, m, false, archPrompt, r.logits(archPrompt))
+			compareTokens(t, m, &r)
+			prove(t, m, settings{keys: attn.F16})
+		})
+	}
+}
+
+// TestExpertsInOtherTypes packs the blocks of gpt-oss as they are, for integers, and decoded, and
+// starts from packed matrices.
+func TestExpertsInOtherTypes(t *testing.T) {
+	r := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500, f: newFake("F32")}
+	gptFolder(r.f, &r)
+	path, want := r.f.write(t), r.logits(archPrompt)
+	pack := at(t, "packed")
+	for _, c := range []struct {
+		weights  attn.Format
+		integers bool
+		most     float64
+		pack     string
+	}{{asStored, false, 1e-5, pack}, {asStored, false, 1e-5, pack}, {attn.F32, false, 1e-5, ""},
+		{attn.I8, true, 0.1, ""}} {
+		m, _, err := (&options{model: path, weights: c.weights, pack: c.pack,
+			settings: settings{integers: c.integers}}).open()
+		must(t, err)
+		s := settings{workers: 2, places: 1, chunk: 16, context: 64, integers: c.integers}
+		if got := distanceTo(firstLogits(t, m, s, false, archPrompt), want); !(got < c.most) {
+			t.Errorf("%+v: logits differ by %v of their deviation", c, got)
+		}
+		if m.packed >= m.memory-m.embedding.MemoryUse() {
+			t.Errorf("%+v: a step reads %d bytes of %d, want fewer", c, m.packed, m.memory)
+		}
+	}
+}
+
+// TestDamagedExperts has tensors of other shapes and types.
+func TestDamagedExperts(t *testing.T) {
+	const codes = "model.layers.1.mlp.experts.down_proj_blocks"
+	for want, change := range map[string]func(*fake){
+		"no safetensors file has tensor " + codes: func(f *fake) { delete(f.tensors, codes) },
+		codes + " has dtype U8 and shape [5 32 32]": func(f *fake) {
+			f.tensors[codes] = fakeTensor{[]int{5, 32, 32}, f.tensors[codes].data}
+		},
+		codes + " has dtype F32": func(f *fake) { f.kinds[codes] = "F32" },
+		"down_proj of expert 0, outputs from 0": func(f *fake) {
+			f.tensors["model.layers.1.mlp.experts.down_proj_scales"].data[1] = 255
+		},
+	} {
+		f := newFake("F32")
+		gptFolder(f, &reference{})
+		change(f)
+		_, _, err := (&options{model: f.write(t), weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("the error is %v, want it to say %q", err, want)
+		}
+	}
+}
+
+// TestStatesOfSequences: what a sequence keeps is given back, goes back a few tokens only, and is
+// not there on a cluster.
+func TestStatesOfSequences(t *testing.T) {
+	f := newFake("F32")
+	addStates(f, &reference{}, "qwen3_5_text")
+	m, _, err := (&options{model: f.write(t), weights: asStored}).open()
+	must(t, err)
+	if _, err := newRemote(m, &settings{}); err == nil ||
+		!strings.Contains(err.Error(), "has layers that keep states") {
+		t.Errorf("with a cache elsewhere: %v", err)
+	}
+	e, err := newTester(m, settings{workers: 1, places: 2, chunk: 50, context: 100})
+	must(t, err)
+	defer e.close()
+	before := e.pages.inUse()
+	seq, err := e.pages.newSequence()
+	must(t, err)
+	must(t, e.forward([]piece{{seq: seq, tokens: wide(archPrompt[:20])}}, nil))
+	for n, want := range map[int]int{20: 20, 17: 17, 16: 16, 15: 0, 3: 0} {
+		if got := seq.reach(n); got != want {
+			t.Errorf("of 20 tokens, a fork can have %d of %d, want %d", got, n, want)
+		}
+		fork, err := seq.fork(n)
+		must(t, err)
+		if got := fork.length(); got != want {
+			t.Errorf("of 20 tokens, a sequence that forks %d has %d, want %d", n, got, want)
+		}
+		fork.release()
+	}
+	seq.release()
+	if after := e.pages.inUse(); after > before {
+		t.Errorf("%d bytes are in use at the end, %d before", after, before)
+	}
+	if _, _, err := (&remote{}).states(0, nil); err == nil {
+		t.Error("there are states in a cache elsewhere")
+	}
+}
+
+// compareTokens compares greedy answers.
+func compareTokens(t *testing.T, m *model, r *reference) {
+	t.Helper()
+	e, err := newTester(m, settings{workers: 2, places: 1, chunk: 7, context: 64})
+	must(t, err)
+	defer e.close()
+	j := &call{prompt: archPrompt, most: 4, choose: greedy}
+	e.queue(j)
+	m.Stop = nil
+	must(t, e.answer())
+	want := slices.Clone(archPrompt)
+	for range 4 {
+		logits := r.logits(want)
+		want = append(want, slices.Index(logits, slices.Max(logits)))
+	}
+	if !slices.Equal(j.tokens, want) {
+		t.Errorf("tokens are %v, want %v", j.tokens[len(archPrompt):], want[len(archPrompt):])
+	}
+}
+
+// TestKeysOfArchitectures gives kinds keys that are others', and values that they do not have.
+func TestKeysOfArchitectures(t *testing.T) {
+	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
+	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
+	phi := func(f *fake) { phiFolder(f, &reference{}) }
+	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
+	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
+	qwen35MoE := func(f *fake) { qwen35MoEFolder(f, &reference{}) }
+	wrapped := func(f *fake) {
+		qwen35(f)
+		wrap(f, "qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.")
+	}
+	for _, c := range []struct {
+		kind  func(*fake)
+		key   string
+		value any
+		want  string
+	}{
+		{nil, "attn_logit_softcapping", 50, "is 50, want no such key for model_type llama"},
+		{nil, "final_logit_softcapping", 30, "is 30, want no such key"},
+		{nil, "query_pre_attn_scalar", 256, "is 256, want no such key"},
+		{nil, "sliding_window_pattern", 2, "is 2, want no such key"},
+		{nil, "_sliding_window_pattern", 2, "is 2, want no such key"},
+		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
+		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
+		{nil, "hidden_activation", "silu", `is "silu", want it only for gemma`},
+		{gemma, "hidden_activation", "silu", `is "silu", want gelu_pytorch_tanh`},
+		{gemma, "rope_local_base_freq", 1e4, "is 10000, want no such key for model_type gemma2"},
+		{gemma, "attn_logit_softcapping", 0, "is 0, want a number above 0"},
+		{gemma, "query_pre_attn_scalar", -1, "is -1, want a number above 0"},
+		{gemma, "sliding_window_pattern", 0, "is 0, want 1 or more"},
+		{gemma, "use_bidirectional_attention", true, "is true, want false or null"},
+		{gemma3, "rope_local_base_freq", 0.5, "is 0.5, want 1 or more"},
+		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{}},
+			"has full_attention or sliding_attention, want both"},
+		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{},
+			"sliding_attention": map[string]any{"rope_type": "yarn"}},
+			`sliding_attention is of type "yarn", want default`},
+		{nil, "num_experts", 8, "is 8, want no such key for model_type llama"},
+		{nil, "num_experts_per_tok", 8, "is 8, want no such key"},
+		{nil, "qkv_bias", true, "is true, want no such key"},
+		{nil, "quantization_config", map[string]any{"quant_method": "awq"}, "want no such key"},
+		{moe, "num_experts", 0, "is 0 and shared_expert_intermediate_size 32, want 1 or more"},
+		{moe, "num_experts_per_tok", 6, "is 6, want at most num_experts, 5"},
+		{moe, "num_local_experts", 5, "is 5, want no such key for model_type qwen2_moe"},
+		{moe, "moe_intermediate_size", 0, "is 0, want 1 to"},
+		{moe, "decoder_sparse_step", 0, "is 0, want 1 or more"},
+		{moe, "use_sliding_window", true, "sliding_window is 4096, want null"},
+		{gpt, "swiglu_limit", 0, "is 0 and swiglu_alpha 1.702, want numbers above 0"},
+		{gpt, "quantization_config", nil, "or not there, want experts in that type"},
+		{gpt, "intermediate_size", 33, "intermediate_size 33, want multiples of 32"},
+		{gpt, "norm_topk_prob", true, "is true, want no such key for model_type gpt_oss"},
+		{nil, "linear_num_key_heads", 2, "is 2, want no such key for model_type llama"},
+		{nil, "rope_scaling", map[string]any{"type": "linear", "factor": 2, "mrope_section": []int{4}},
+			"rope_scaling has mrope_section [4], want it only for qwen3_5_text"},
+		{qwen35, "linear_num_key_heads", 3, "linear_num_value_heads is 4, want a multiple of"},
+		{qwen35, "linear_num_key_heads", nil, "linear_num_key_heads is 0, want 1 to"},
+		{qwen35, "linear_conv_kernel_dim", 5000, "is 5000, want at most 4096"},
+		{qwen35, "full_attention_interval", 0, "is 0 and attn_output_gate true, want 1 or more"},
+		{qwen35, "attn_output_gate", false, "attn_output_gate false, want 1 or more, and true"},
+		{qwen35, "layer_types", []string{"linear_attention"}, "has 1 layers, want num_hidden_layers, 2"},
+		{qwen35, "layer_types", []string{"linear_attention", "sliding_attention"},
+			`has "sliding_attention", want full_attention or linear_attention`},
+		{wrapped, "text_config", nil, "text_config is not there"},
+		{wrapped, "text_config", map[string]any{"model_type": "llama"}, `or of model_type "llama"`},
+		{wrapped, "text_config", map[string]any{"unheard": 1}, `key "text_config.unheard" is 1`},
+		{qwen35, "mamba_ssm_dtype", "float16", `is "float16", want "float32"`},
+		{qwen35MoE, "norm_topk_prob", false, "norm_topk_prob is false, decoder_sparse_step 1 and mlp"},
+		{qwen35MoE, "decoder_sparse_step", 2, "decoder_sparse_step 2 and mlp_only_layers [], want"},
+		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
+		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
+			"1 numbers in short_factor and 0 in long_factor, want 4"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "factor": 2},
+			"original_max_position_embeddings 32 and factor 2"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "attention_factor": -1},
+			"attention_factor -1, want a number above 0"},
+		{nil, "rope_scaling", map[string]any{"type": "linear", "factor": 2,
+			"short_factor": []int{1}}, "short_factor or long_factor, want these for longrope only"},
+		{nil, "rope_scaling", map[string]any{"type": "longrope"}, "original_max_position_embeddings 0"},
+	} {
+		f := newFake("F32")
+		if c.kind != nil {
+			c.kind(f)
+		}
+		f.config[c.key] = c.value
+		_, _, err := (&options{model: f.write(t), weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
+			t.Errorf("%s is %v: the error is %v, want it to say %q", c.key, c.value, err, c.want)
+		}
+	}
+	f, path := phiGGUF(&reference{}, nil), at(t, "fake.gguf")
+	f.without("rope_factors_short.weight")
+	f.Write(t, path)
+	if _, _, err := (&options{model: path, weights: asStored}).open(); err == nil ||
+		!strings.Contains(err.Error(), "only one of the tensors rope_factors_short") {
+		t.Errorf("with factors for long texts only: %v", err)
+	}
+	for _, c := range []struct {
+		kind, key string
+		value     any
+		want      string
+	}{
+		{"llama", "attn_logit_softcapping", float32(50), "is 50, want a number, 0 or more, and only"},
+		{"gemma2", "final_logit_softcapping", float32(-1), "is -1, want a number, 0 or more"},
+		{"gemma2", "rope.freq_base_swa", float32(1e4), "is 10000, want 1 or more, and only for gemma3"},
+		{"gemma3", "rope.freq_base_swa", float32(0), "is 0, want 1 or more"},
+		{"gemma3", "rope.dimension_count", uint32(8), "is 8, want 16"},
+		{"llama", "expert_count", uint32(8), "llama.expert_count is 8, expert_used_count 0"},
+		{"qwen3moe", "expert_used_count", uint32(2), "qwen3moe.expert_count is 0, want 1 or more"},
+		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
+		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
+		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
+		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},
+		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
+		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},
+		{"phi3", "rope.scaling.factor", float32(2), "factor 2, want longrope, and 1"},
+		{"phi3", "rope.scaling.attn_factor", float32(0), "is 0, want a number above 0"},
+	} {
+		f := newShapedGGUF(smallGGUF, c.kind, one("Q8_0"))
+		f.Set(c.kind+"."+c.key, c.value)
+		path := at(t, "fake.gguf")
+		f.Write(t, path)
+		_, _, err := (&options{model: path, weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
+			t.Errorf("%s.%s is %v: the error is %v, want it to say %q", c.kind, c.key, c.value, err,
+				c.want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package lm
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/measure"
+)
+
+var benchModel = flag.String("decoder", "-size 0.5b",
+	"`flags` of the command for benchmarks: of the model, the types and the workers")
+
+// benchCase is calls for some sequences of new tokens after others.
+type benchCase struct {
+	name                  string
+	batch, before, tokens int
+	shared                bool // what is before is the same for all
+}
+
+var benchCases = []benchCase{
+	{"prefill-512", 1, 0, 512, false},
+	{"decode-after-2048", 1, 2048, 1, false},
+	{"decode-after-2048-batch-16", 16, 2048, 1, false},
+	{"decode-after-2048-shared-batch-16", 16, 2048, 1, true},
+}
+
+// BenchmarkTokens reports tokens a second with attn and with the textbook's attention, by medians
+// of turns that alternate, and their ratio.
+func BenchmarkTokens(b *testing.B) {
+	o := &options{model: *benchModel, weights: asStored, settings: settings{context: 8192}}
+	m, _, err := o.open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range benchCases {
+		b.Run(c.name, func(b *testing.B) {
+			t := c.begin(b, m, o.settings)
+			defer t.close()
+			for b.Loop() {
+				t.turn(b, false)
+				t.turn(b, true)
+			}
+			rate := func(side int) float64 {
+				return float64(c.batch*c.tokens) / measure.Median(t.seconds[side])
+			}
+			b.ReportMetric(rate(0), "attn-tokens/s")
+			b.ReportMetric(rate(1), "textbook-tokens/s")
+			b.ReportMetric(rate(0)/rate(1), "ratio")
+			b.ReportMetric(0, "ns/op") // of both together, which means nothing
+		})
+	}
+}
+
+// contest is two ways of attention in one engine.
+type contest struct {
+	*engine
+	*benchCase
+	ways    [2]cache
+	pieces  []piece
+	seconds [2][]float64
+}
+
+// begin makes the sequences.
+func (c *benchCase) begin(b testing.TB, m *model, s settings) *contest {
+	s.places, s.context = c.batch, c.before+c.tokens
+	e, err := newTester(m, s)
+	must(b, err)
+	t := &contest{engine: e.engine, benchCase: c}
+	t.ways = [2]cache{e.pages, newTextbook(e.engine)}
+	source := rand.New(rand.NewPCG(1, 2))
+	for i := range c.batch {
+		p := piece{tokens: make([]int32, c.tokens)}
+		if i > 0 && c.shared {
+			p.seq, err = t.pieces[0].seq.fork(c.before)
+		} else {
+			p.seq, err = e.pages.newSequence()
+			t.fill(b, p.seq, source)
+		}
+		must(b, err)
+		for j := range p.tokens {
+			p.tokens[j] = source.Int32N(int32(m.Vocab))
+		}
+		t.pieces = append(t.pieces, p)
+	}
+	t.turn(b, true) // in which the textbook copies what is before
+	t.seconds[1] = nil
+	return t
+}
+
+// fill appends random keys and values, as if there had been a prompt: speed does not depend on what
+// they are.
+func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
+	if t.before == 0 {
+		return
+	}
+	x := make([]float32, t.before*t.KVHeads*t.HeadDim)
+	for i := range x {
+		x[i] = 2*source.Float32() - 1
+	}
+	view := attn.BLHD(x, 1, t.before, t.KVHeads, t.HeadDim)
+	for _, q := range s.(paged).layers {
+		must(b, q.Append(view, view))
+	}
+}
+
+// turn is a prompt or one more token for each sequence, which is forgotten after it.
+func (t *contest) turn(b testing.TB, textbook bool) [][]float32 {
+	side := 0
+	if textbook {
+		side = 1
+	}
+	t.runner.cache = t.ways[side]
+	start := time.Now()
+	err := t.forward(t.pieces, nil)
+	t.seconds[side] = append(t.seconds[side], time.Since(start).Seconds())
+	must(b, err)
+	for _, p := range t.pieces {
+		for _, q := range p.seq.(paged).layers {
+			must(b, q.Truncate(t.before))
+		}
+	}
+	return slices.Collect(slices.Chunk(t.logits, t.Vocab))
+}
+
+// TestTextbookAgrees runs all benchmarks for a model that is too small to wait for.
+func TestTextbookAgrees(t *testing.T) {
+	m := tinyModel(t, attn.F32, 2)
+	for _, c := range benchCases {
+		turns := c.begin(t, m, settings{workers: 2, chunk: 1})
+		defer turns.close()
+		for range 2 {
+			var ours [][]float32
+			for _, x := range turns.turn(t, false) {
+				ours = append(ours, slices.Clone(x))
+			}
+			theirs := turns.turn(t, true)
+			for i := range ours {
+				for j, x := range ours[i] {
+					if d := math.Abs(float64(x - theirs[i][j])); !(d < 1e-4) {
+						t.Fatalf("%s: logit %d of %d is %v, and %v by the textbook", c.name, j, i, x, theirs[i][j])
+					}
+				}
+			}
+		}
+	}
+}

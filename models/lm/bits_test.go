@@ -1,0 +1,94 @@
+package lm
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// TestEngineBits fails where logits have other bits than on the CPU that the numbers are from: from
+// a token's embedding to its logits, everything has the same on each.
+func TestEngineBits(t *testing.T) {
+	for _, c := range []struct {
+		weights, cache attn.Format
+		integers       bool
+		want           uint32
+	}{
+		{attn.F32, attn.F32, false, 0x69925257}, {attn.F16, attn.F16, false, 0x6292b1c5},
+		{attn.I8, attn.I8, true, 0xdad7afcb},
+	} {
+		l := &weights.Loader{Random: weights.Chance(7), Integers: c.integers}
+		bitsOf(t, tinyModelOf(t, l, c.weights), c.cache, c.integers, c.want)
+	}
+	shape := gguftest.Shape{Layers: 2, Dim: 256, FFN: 512, Heads: 4, KV: 2, Head: 64, Vocab: 300}
+	f, path := shape.File("Q4_K_M"), at(t, "fake.gguf")
+	f.Set("qwen2.rope.scaling.type", "yarn")
+	f.Set("qwen2.rope.scaling.factor", float32(4))
+	f.Set("qwen2.rope.scaling.original_context_length", uint32(32))
+	f.Write(t, path)
+	m, _, err := (&options{model: path, weights: asStored, settings: settings{integers: true}}).open()
+	must(t, err)
+	bitsOf(t, m, attn.F16, true, 0x4e9bc3a3)
+}
+
+// TestEngineBitsOfArchitectures does the same for what other kinds of models compute.
+func TestEngineBitsOfArchitectures(t *testing.T) {
+	for _, c := range []struct {
+		file configFile
+		want uint32
+	}{
+		{configFile{ModelType: "gemma2", QueryScalar: new(12.0), ScoreCap: new(2.0), LogitCap: new(3.0)},
+			0xd37a47d7},
+		{configFile{ModelType: "gemma3_text", Scaling: &scaling{Type: "linear", Factor: 8}}, 0x1e8c1d86},
+		{configFile{ModelType: "phi3", Original: new(64.0), Positions: 512, Rotated: new(0.75),
+			Scaling: &scaling{Type: longRope, Short: []float64{1, 1.1, 1.3}, Long: []float64{1, 2, 5}}},
+			0x06c36777},
+		{configFile{ModelType: "qwen2_moe", Experts: new(6), Used: new(2), ExpertFFN: new(24),
+			SharedFFN: new(32), UseWindow: new(false)}, 0x0fb867e5},
+		{configFile{ModelType: "gpt_oss", LocalExperts: new(6), Used: new(2), AttentionBias: true,
+			Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
+				Truncate: new(false)}, Quantized: &quantized{Method: "mxfp4"}}, 0xfedf3e8d},
+		{configFile{ModelType: "qwen3_5_text", Rotated: new(0.5), Interval: new(2), ConvWidth: new(4),
+			StateKeyDim: new(16), StateValueDim: new(12), StateKeyHeads: new(2), StateHeads: new(4),
+			UseWindow: new(false)}, 0x724d26f3},
+	} {
+		f := c.file
+		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300
+		f.Window, f.Epsilon = new(9), 1e-6
+		if f.UseWindow != nil {
+			f.Window = nil
+		}
+		shape, err := f.config()
+		must(t, err)
+		l := &weights.Loader{Random: weights.Chance(7)}
+		m := newModel(l, &shape, f.of.folder, attn.F32)
+		must(t, l.Err)
+		bitsOf(t, m, attn.F16, false, c.want)
+	}
+}
+
+// bitsOf compares a sum of the logits after a prompt and of some tokens after it.
+func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint32) {
+	t.Helper()
+	e, err := newTester(m, settings{workers: 2, places: 1, chunk: 100, context: 200, keys: cache,
+		integers: integers})
+	must(t, err)
+	defer e.close()
+	prompt, sum := countUp(70), crc32.NewIEEE()
+	for i := range prompt {
+		prompt[i] %= m.Vocab
+	}
+	e.queue((&call{prompt: prompt, most: 4, choose: func(logits []float32) int {
+		must(t, binary.Write(sum, binary.LittleEndian, logits))
+		return greedy(logits)
+	}}))
+	must(t, e.answer())
+	if got := sum.Sum32(); got != want {
+		t.Errorf("%d layers of %d, cache %v: logits have the sum %#x, want %#x", m.Layers, m.Dim, cache,
+			got, want)
+	}
+}

@@ -1,0 +1,512 @@
+package lm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// configFile is config.json. Pointers are nil for null.
+type configFile struct {
+	ModelType     string            `json:"model_type"`
+	Layers        int               `json:"num_hidden_layers"`
+	Dim           int               `json:"hidden_size"`
+	Heads         int               `json:"num_attention_heads"`
+	KVHeads       *int              `json:"num_key_value_heads"`
+	HeadDim       *int              `json:"head_dim"`
+	FFN           int               `json:"intermediate_size"`
+	Vocab         int               `json:"vocab_size"`
+	Epsilon       float64           `json:"rms_norm_eps"`
+	Tied          bool              `json:"tie_word_embeddings"`
+	Activation    string            `json:"hidden_act"`
+	Activation2   string            `json:"hidden_activation"` // instead of hidden_act, of gemma
+	AttentionBias bool              `json:"attention_bias"`
+	FFNBias       bool              `json:"mlp_bias"`
+	Window        *int              `json:"sliding_window"`
+	UseWindow     *bool             `json:"use_sliding_window"`
+	FullLayers    int               `json:"max_window_layers"` // the first ones, of qwen2 and qwen3
+	LayerTypes    []string          `json:"layer_types"`
+	Stop          weights.OneOrMore `json:"eos_token_id"`
+	Positions     float64           `json:"max_position_embeddings"`
+	Theta         *float64          `json:"rope_theta"`
+	Scaling       *scaling          `json:"rope_scaling"`
+	Rope          *scaling          `json:"rope_parameters"` // where newer files keep both
+	// keys that only some kinds have
+	ScoreCap    *float64 `json:"attn_logit_softcapping"`
+	LogitCap    *float64 `json:"final_logit_softcapping"`
+	QueryScalar *float64 `json:"query_pre_attn_scalar"`
+	Period      *int     `json:"sliding_window_pattern"`
+	OldPeriod   *int     `json:"_sliding_window_pattern"`
+	LocalTheta  *float64 `json:"rope_local_base_freq"`
+	Original    *float64 `json:"original_max_position_embeddings"`
+	Rotated     *float64 `json:"partial_rotary_factor"`
+	// of experts
+	Experts      *int     `json:"num_experts"`
+	LocalExperts *int     `json:"num_local_experts"` // as others call it
+	Used         *int     `json:"num_experts_per_tok"`
+	ExpertFFN    *int     `json:"moe_intermediate_size"`
+	SharedFFN    *int     `json:"shared_expert_intermediate_size"`
+	Normalized   *bool    `json:"norm_topk_prob"`
+	Step         *int     `json:"decoder_sparse_step"` // the last of that many layers has experts
+	DenseLayers  []int    `json:"mlp_only_layers"`
+	QKVBias      *bool    `json:"qkv_bias"`
+	Limit        *float64 `json:"swiglu_limit"`
+	// of layers that keep states
+	Interval      *int  `json:"full_attention_interval"` // the last of that many does not
+	ConvWidth     *int  `json:"linear_conv_kernel_dim"`
+	StateKeyDim   *int  `json:"linear_key_head_dim"`
+	StateValueDim *int  `json:"linear_value_head_dim"`
+	StateKeyHeads *int  `json:"linear_num_key_heads"`
+	StateHeads    *int  `json:"linear_num_value_heads"`
+	OutputGate    *bool `json:"attn_output_gate"`
+
+	Alpha     *float64   `json:"swiglu_alpha"`
+	Quantized *quantized `json:"quantization_config"`
+
+	of         *architecture
+	usualTheta float64
+}
+
+// quantized is how weights are kept.
+type quantized struct {
+	Method string   `json:"quant_method"`
+	Not    []string `json:"modules_to_not_convert"`
+}
+
+func (q quantized) String() string { return fmt.Sprintf("{quant_method: %q}", q.Method) }
+
+// readConfig reads config.json and what generation_config.json says instead of it.
+func readConfig(l *weights.Loader) (config, *tensorNames) {
+	const file, generation = "config.json", "generation_config.json"
+	var kind struct {
+		ModelType string `json:"model_type"`
+	}
+	l.JSON(file, &kind, strictjson.AnyKey)
+	a, err := architectureOf("model_type", kind.ModelType, (*architecture).kindName,
+		(*architecture).wrapperName)
+	if l.Check(file, err); l.Err != nil {
+		return config{}, nil
+	}
+	var f configFile
+	wrapped := a.wrapper == kind.ModelType
+	if wrapped {
+		f = readWrapper(l, file, a)
+	} else {
+		f = a.usual()
+		l.JSON(file, &f, idleConfig)
+	}
+	c, err := f.config()
+	c.Wrapped = wrapped
+	l.Check(file, err)
+	l.Check(file, c.checkStop())
+	said := struct {
+		Stop weights.OneOrMore `json:"eos_token_id"`
+	}{c.Stop}
+	l.OptionalJSON(generation, &said, idleGeneration)
+	if len(said.Stop) > 0 {
+		c.Stop = said.Stop
+		l.Check(generation, c.checkStop())
+	}
+	if l.Err != nil {
+		return c, nil
+	}
+	return c, f.of.folder
+}
+
+// wrapper is a config.json of a model for images and texts, of which the second part is read.
+type wrapper struct {
+	ModelType string            `json:"model_type"`
+	Text      *configFile       `json:"text_config"`
+	Tied      *bool             `json:"tie_word_embeddings"`
+	Stop      weights.OneOrMore `json:"eos_token_id"`
+}
+
+// readWrapper reads what such a file says of texts.
+func readWrapper(l *weights.Loader, file string, a *architecture) configFile {
+	f := a.usual()
+	f.ModelType = a.kind
+	w := wrapper{Text: &f}
+	l.JSON(file, &w, idleWrapper())
+	if w.Text == nil || f.ModelType != a.kind {
+		l.Check(file, fmt.Errorf("text_config is not there, or of model_type %q, want %s", f.ModelType,
+			a.kind))
+	}
+	if w.Tied != nil {
+		f.Tied = *w.Tied
+	}
+	if w.Stop != nil {
+		f.Stop = w.Stop
+	}
+	return f
+}
+
+// checkStop refuses tokens that never come.
+func (c *config) checkStop() error {
+	for _, token := range c.Stop {
+		if token < 0 || token >= c.Vocab {
+			return fmt.Errorf("eos_token_id is %d, want 0 to %d by vocab_size", token, c.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// config is the model that a file means. What this engine would compute wrongly is an error.
+func (f *configFile) config() (config, error) {
+	a, err := architectureOf("model_type", f.ModelType, (*architecture).kindName)
+	if err != nil {
+		return config{}, err
+	}
+	f.of = a
+	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
+		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
+		Stop: f.Stop, FFNBias: f.FFNBias && a.ffnBiasKey, OutBias: f.AttentionBias && a.biasKey,
+		LessOne: a.lessOne}
+	c.QKVBias = c.OutBias || a.qkvBias && *cmp.Or(f.QKVBias, new(true))
+	if f.KVHeads != nil {
+		c.KVHeads = *f.KVHeads
+	}
+	if f.HeadDim != nil {
+		c.HeadDim = *f.HeadDim
+	}
+	err = weights.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
+		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
+		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
+	if err == nil {
+		a.apply(&c)
+	}
+	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
+		f.experts, f.states, f.windows, f.rotations} {
+		if err == nil {
+			err = step(&c)
+		}
+	}
+	return c, err
+}
+
+func (f *configFile) checkShape(c *config) error {
+	return c.checkShape("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps")
+}
+
+// checkShape takes the names of keys in a file.
+func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
+	switch {
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("%s is %d, want a multiple of %s, %d", heads, c.Heads, kvHeads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("%s is %d, want an even number: rotations take pairs", headDim, c.HeadDim)
+	case !(c.Epsilon >= 0):
+		return fmt.Errorf("%s is %v, want 0 or more", epsilon, c.Epsilon)
+	}
+	return nil
+}
+
+// checkLayers refuses layers of other kinds.
+func (f *configFile) checkLayers(*config) error {
+	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
+	if f.of.queryScalar { // these kinds have hidden_act of no effect, too
+		said, key = f.Activation2, "hidden_activation"
+	} else if f.Activation2 != "" {
+		return fmt.Errorf("hidden_activation is %q, want it only for gemma", f.Activation2)
+	}
+	if said != "" && said != want {
+		return fmt.Errorf("%s is %q, want %s", key, said, want)
+	}
+	return nil
+}
+
+// checkKeys refuses keys that a kind does not have.
+func (f *configFile) checkKeys(*config) error {
+	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
+	for _, k := range []struct {
+		key  string
+		said any
+		has  bool
+	}{
+		{"attn_logit_softcapping", said(f.ScoreCap), f.of.scoreCap >= 0},
+		{"final_logit_softcapping", said(f.LogitCap), f.of.logitCap >= 0},
+		{"query_pre_attn_scalar", said(f.QueryScalar), f.of.queryScalar},
+		{"sliding_window_pattern", said(f.Period), f.of.window == windowOfPeriod},
+		{"_sliding_window_pattern", said(f.OldPeriod), f.of.window == windowOfPeriod},
+		{"rope_local_base_freq", said(f.LocalTheta), f.of.localTheta > 0},
+		{"original_max_position_embeddings", said(f.Original), f.of.longRotation},
+		{"num_experts", said(f.Experts), isQwenMoE},
+		{"num_local_experts", said(f.LocalExperts), f.of.mixture > sharedExperts},
+		{"num_experts_per_tok", said(f.Used), f.of.mixture > noExperts},
+		{"moe_intermediate_size", said(f.ExpertFFN), isQwenMoE},
+		{"shared_expert_intermediate_size", said(f.SharedFFN), f.of.mixture == sharedExperts},
+		{"norm_topk_prob", said(f.Normalized), isQwenMoE},
+		{"decoder_sparse_step", said(f.Step), isQwenMoE},
+		{"qkv_bias", said(f.QKVBias), f.of.mixture == sharedExperts},
+		{"full_attention_interval", said(f.Interval), f.of.states},
+		{"linear_conv_kernel_dim", said(f.ConvWidth), f.of.states},
+		{"linear_key_head_dim", said(f.StateKeyDim), f.of.states},
+		{"linear_value_head_dim", said(f.StateValueDim), f.of.states},
+		{"linear_num_key_heads", said(f.StateKeyHeads), f.of.states},
+		{"linear_num_value_heads", said(f.StateHeads), f.of.states},
+		{"attn_output_gate", said(f.OutputGate), f.of.states},
+		{"swiglu_limit", said(f.Limit), f.of.limit > 0},
+		{"swiglu_alpha", said(f.Alpha), f.of.limit > 0},
+		{"quantization_config", said(f.Quantized), f.of.mixture == biasedExperts},
+	} {
+		if k.said != nil && !k.has {
+			return fmt.Errorf("%s is %v, want no such key for model_type %s", k.key, k.said, f.of.kind)
+		}
+	}
+	return nil
+}
+
+// said is what a key says, nil if it is not there.
+func said[T any](x *T) any {
+	if x == nil {
+		return nil
+	}
+	return *x
+}
+
+// scores says how scores and logits are scaled and bounded.
+func (f *configFile) scores(c *config) error {
+	for _, s := range []struct {
+		key  string
+		said *float64
+		to   *float32
+	}{
+		{"attn_logit_softcapping", f.ScoreCap, &c.ScoreCap},
+		{"final_logit_softcapping", f.LogitCap, &c.LogitCap},
+		{"query_pre_attn_scalar", f.QueryScalar, &c.ScoreScale},
+	} {
+		if s.said == nil {
+			continue
+		}
+		if *s.to = float32(*s.said); !(*s.to > 0 && *s.to <= math.MaxFloat32) {
+			return fmt.Errorf("%s is %v, want a number above 0", s.key, *s.said)
+		}
+	}
+	if c.ScoreScale > 0 {
+		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
+	}
+	return nil
+}
+
+// experts says which layers have some, and how many.
+func (f *configFile) experts(c *config) error {
+	if f.of.mixture == noExperts {
+		return nil
+	}
+	none, e := new(0), &c.Experts
+	e.Count, e.Used = *cmp.Or(f.Experts, f.LocalExperts, none), *cmp.Or(f.Used, none)
+	if f.LocalExperts != nil && f.of.mixture == manyExperts {
+		e.Count = *f.LocalExperts
+	}
+	e.FFN, e.Shared = *cmp.Or(f.ExpertFFN, &f.FFN), *cmp.Or(f.SharedFFN, none)
+	e.Normalized = *cmp.Or(f.Normalized, new(f.of.mixture == biasedExperts))
+	c.Limit = float32(*cmp.Or(f.Limit, &f.of.limit))
+	c.Alpha = float32(*cmp.Or(f.Alpha, &f.of.alpha))
+	if q := f.Quantized; f.of.mixture == biasedExperts && (q == nil || q.Method != "mxfp4") {
+		return errors.New("quantization_config is there without quant_method mxfp4, or not there, " +
+			"want experts in that type")
+	}
+	if q := f.Quantized; q != nil && (c.Dim%32 != 0 || e.FFN%32 != 0) {
+		return fmt.Errorf("hidden_size is %d and intermediate_size %d, want multiples of 32, the "+
+			"weights of a block", c.Dim, e.FFN)
+	}
+	if f.of.limit > 0 && !(c.Limit > 0 && c.Alpha > 0) {
+		return fmt.Errorf("swiglu_limit is %v and swiglu_alpha %v, want numbers above 0", c.Limit,
+			c.Alpha)
+	}
+	if e.Shared < 0 || e.Shared > 1<<24 || e.Count < 1 {
+		return fmt.Errorf("num_experts is %d and shared_expert_intermediate_size %d, want 1 or more, "+
+			"and 0 or more", e.Count, e.Shared)
+	}
+	step := *cmp.Or(f.Step, new(1))
+	if f.of.allExperts && (!e.Normalized || step != 1 || len(f.DenseLayers) > 0) {
+		return fmt.Errorf("norm_topk_prob is %v, decoder_sparse_step %d and mlp_only_layers %v, want "+
+			"true, 1 and none for model_type %s", e.Normalized, step, f.DenseLayers, f.of.kind)
+	}
+	if step < 1 {
+		return fmt.Errorf("decoder_sparse_step is %d, want 1 or more", step)
+	}
+	e.Dense = make([]bool, c.Layers)
+	for i := range e.Dense {
+		e.Dense[i] = (i+1)%step != 0 || slices.Contains(f.DenseLayers, i)
+	}
+	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
+}
+
+// states says which layers keep some, and of what shape.
+func (f *configFile) states(c *config) error {
+	if !f.of.states {
+		return nil
+	}
+	none, s := new(0), &c.States
+	*s = states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.ConvWidth, none),
+		KeyDim: *cmp.Or(f.StateKeyDim, none), ValueDim: *cmp.Or(f.StateValueDim, none),
+		KeyHeads: *cmp.Or(f.StateKeyHeads, none), Heads: *cmp.Or(f.StateHeads, none)}
+	interval := *cmp.Or(f.Interval, none)
+	if interval < 1 || f.OutputGate != nil && !*f.OutputGate {
+		return fmt.Errorf("full_attention_interval is %d and attn_output_gate %v, want 1 or more, and "+
+			"true", interval, *cmp.Or(f.OutputGate, new(true)))
+	}
+	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
+	}
+	for i := range s.Layers {
+		s.Layers[i] = (i+1)%interval != 0
+		if f.LayerTypes == nil {
+			continue
+		}
+		if kind := f.LayerTypes[i]; kind != fullLayer && kind != statesLayer {
+			return fmt.Errorf("layer_types has %q, want %s or %s", kind, fullLayer, statesLayer)
+		}
+		s.Layers[i] = f.LayerTypes[i] == statesLayer
+	}
+	f.LayerTypes = nil // there are no windows
+	return s.check("linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
+		"linear_num_key_heads", "linear_num_value_heads")
+}
+
+const (
+	fullLayer, slidingLayer = "full_attention", "sliding_attention"
+	statesLayer             = "linear_attention"
+)
+
+// windows says which layers have a window, and how large.
+func (f *configFile) windows(c *config) error {
+	window, err := f.windowSize()
+	if err != nil {
+		return err
+	}
+	c.Windows = make([]int, c.Layers)
+	kinds := make([]string, c.Layers)
+	period := *cmp.Or(f.Period, f.OldPeriod, &f.of.period)
+	if period < 1 && f.of.window == windowOfPeriod {
+		return fmt.Errorf("sliding_window_pattern is %d, want 1 or more", period)
+	}
+	for i := range kinds { // what config.json implies
+		if kinds[i] = slidingLayer; window == 0 || f.of.window == windowOfLast && i < f.FullLayers ||
+			f.of.window == windowOfPeriod && (i+1)%period == 0 {
+			kinds[i] = fullLayer
+		}
+	}
+	if err := f.chooseLayers(kinds, window > 0 && f.of.window > windowOfAll); err != nil {
+		return err
+	}
+	for i, kind := range kinds {
+		if kind == slidingLayer {
+			c.Windows[i] = window
+		}
+	}
+	return nil
+}
+
+// windowSize is that of the layers that have one, 0 if none has.
+func (f *configFile) windowSize() (int, error) {
+	// Models of other kinds than qwen have their window whatever use_sliding_window says.
+	off := f.UseWindow != nil && !*f.UseWindow &&
+		(f.of.window == noWindow || f.of.window == windowOfLast)
+	if f.Window == nil || off {
+		return 0, nil
+	}
+	if *f.Window < 1 || f.of.window == noWindow {
+		return 0, fmt.Errorf("sliding_window is %d, want null, or for others than llama 1 or more",
+			*f.Window)
+	}
+	return *f.Window, nil
+}
+
+// chooseLayers takes the kinds of layers from layer_types where the model lets them choose, and
+// refuses others than are implied where it does not.
+func (f *configFile) chooseLayers(kinds []string, free bool) error {
+	if n := len(f.LayerTypes); n > 0 && n != len(kinds) {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, len(kinds))
+	}
+	for i, kind := range f.LayerTypes {
+		switch {
+		case !free && kind != kinds[i]:
+			return fmt.Errorf("layer_types has %q, want %s only: sliding_window and model_type say so",
+				kind, kinds[i])
+		case kind != fullLayer && kind != slidingLayer:
+			return fmt.Errorf("layer_types has %q, want %s or %s", kind, fullLayer, slidingLayer)
+		}
+		kinds[i] = kind
+	}
+	return nil
+}
+
+// rotations takes rope_theta and its scaling from where a file has them.
+func (f *configFile) rotations(c *config) error {
+	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, &scaling{})
+	switch {
+	case f.Scaling != nil && f.Rope != nil && f.Scaling.Truncate == nil:
+		return errors.New("rope_scaling and rope_parameters are both there, want one of them")
+	case f.Rope != nil:
+		name = "rope_parameters"
+	}
+	local, s, err := f.localRotations(name, s)
+	if err != nil {
+		return err
+	}
+	if f.Theta != nil && s.Theta != nil && *f.Theta != *s.Theta {
+		return fmt.Errorf("rope_theta is %v, and %v beside its scaling, want one number", *f.Theta,
+			*s.Theta)
+	}
+	usual := cmp.Or(f.usualTheta, 10000.0)
+	if !f.of.states && (s.Sections != nil || s.Interleaved != nil) {
+		return fmt.Errorf("%s has mrope_section %v, want it only for qwen3_5_text, where it changes "+
+			"nothing in texts", name, s.Sections)
+	}
+	c.Scaling, c.Theta, c.LocalTheta = *s, *cmp.Or(f.Theta, s.Theta, &usual), local
+	if c.Theta < 1 {
+		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
+	}
+	if c.LocalTheta != 0 && c.LocalTheta < 1 {
+		return fmt.Errorf("rope_local_base_freq is %v, want 1 or more", c.LocalTheta)
+	}
+	if err := f.partOfHeads(c); err != nil {
+		return err
+	}
+	if f.of.longRotation {
+		c.Scaling.beLong(*cmp.Or(f.Original, new(0.0)))
+	}
+	if err := c.Scaling.complete(c.Theta, f.Positions); err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	c.Trained = c.Scaling.trained(f.Positions)
+	return c.checkFactors(name)
+}
+
+// localRotations is the base of layers with a window, and the rotation of the others, which newer
+// files have beside each other.
+func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling, error) {
+	base := *cmp.Or(f.LocalTheta, &f.of.localTheta)
+	if s.Full == nil && s.Sliding == nil {
+		return base, s, nil
+	}
+	if f.of.localTheta == 0 || s.Full == nil || s.Sliding == nil {
+		return 0, nil, fmt.Errorf("%s has %s or %s, want both, and only for gemma3", name, fullLayer,
+			slidingLayer)
+	}
+	if kind := cmp.Or(s.Sliding.Type, s.Sliding.OldType, "default"); kind != "default" {
+		return 0, nil, fmt.Errorf("%s.%s is of type %q, want default", name, slidingLayer, kind)
+	}
+	return *cmp.Or(s.Sliding.Theta, &base), s.Full, nil
+}
+
+// partOfHeads says how many channels are rotated.
+func (f *configFile) partOfHeads(c *config) error {
+	part := *cmp.Or(c.Scaling.Rotated, f.Rotated, new(1.0))
+	c.Rotated = int(part * float64(c.HeadDim))
+	if !(part > 0 && part <= 1) || c.Rotated < 2 || c.Rotated%2 != 0 {
+		return fmt.Errorf("partial_rotary_factor is %v, want a part of head_dim, %d, that is an even "+
+			"number of channels", part, c.HeadDim)
+	}
+	if part != 1 && !f.of.partial {
+		return fmt.Errorf("partial_rotary_factor is %v, want 1 or null for model_type %s", part,
+			f.of.kind)
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package lm
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
+)
+
+// TestUnknownKeys adds a key to each object of each file that is read.
+func TestUnknownKeys(t *testing.T) {
+	f := newFake("F32")
+	f.shards = 2
+	f.config["rope_scaling"] = map[string]any{"type": "linear", "factor": 2}
+	path := f.write(t)
+	write("generation_config.json", `{"eos_token_id": [18, 19], "temperature": 0.6}`)(t, path)
+	for file, objects := range map[string]int{"config.json": 2, "generation_config.json": 1,
+		"model.safetensors.index.json": 1} {
+		n := foldertest.UnknownKeys(t, filepath.Join(path, file), func(at string) bool {
+			return at == "weight_map"
+		}, func() error {
+			_, _, err := (&options{model: path}).open()
+			return err
+		})
+		if n != objects {
+			t.Errorf("%s: %d objects were changed, want %d", file, n, objects)
+		}
+	}
+}
+
+// configs are what folders of published models have beside sizes, which are those of the fake.
+var configs = map[string]string{
+	"Llama 2": `{"_name_or_path": "x", "architectures": ["LlamaForCausalLM"], "bos_token_id": 1,
+		"eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02, "max_length": 4096,
+		"max_position_embeddings": 2048, "model_type": "llama", "pad_token_id": 0, "pretraining_tp": 1,
+		"rope_scaling": null, "tie_word_embeddings": false, "torch_dtype": "float16",
+		"transformers_version": "4.31.0.dev0", "use_cache": true}`,
+	"Llama 3.2": `{"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 18, "eos_token_id": [17, 18, 19],
+		"hidden_act": "silu", "initializer_range": 0.02, "max_position_embeddings": 131072,
+		"mlp_bias": false, "model_type": "llama", "pretraining_tp": 1, "rope_scaling": {"factor": 32.0,
+		"high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+		"rope_type": "llama3"}, "rope_theta": 500000.0, "tie_word_embeddings": true,
+		"torch_dtype": "bfloat16", "transformers_version": "4.45.0.dev0", "use_cache": true}`,
+	"SmolLM2": `{"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+		"initializer_range": 0.041666666666666664, "is_llama_config": true,
+		"max_position_embeddings": 8192, "mlp_bias": false, "model_type": "llama", "pad_token_id": 2,
+		"pretraining_tp": 1, "rope_interleaved": false, "rope_scaling": null, "rope_theta": 100000,
+		"tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
+		"transformers_version": "4.42.3", "use_cache": true}`,
+	"Falcon 3": `{"activation": "swiglu", "architectures": ["LlamaForCausalLM"],
+		"attention_bias": false, "attention_dropout": 0.0, "eos_token_id": 11, "head_dim": 8,
+		"hidden_act": "silu", "initializer_range": 0.02, "max_position_embeddings": 8192,
+		"mlp_bias": false, "model_type": "llama", "pretraining_tp": 1, "rope_scaling": null,
+		"rope_theta": 1000042, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+		"transformers_version": "4.46.1", "use_cache": true}`,
+	"Mistral 0.3": `{"architectures": ["MistralForCausalLM"], "attention_dropout": 0.0,
+		"bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02,
+		"max_position_embeddings": 32768, "model_type": "mistral", "rope_theta": 1000000.0,
+		"sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+		"transformers_version": "4.42.0.dev0", "use_cache": true}`,
+	"Qwen 2.5": `{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0,
+		"bos_token_id": 17, "eos_token_id": 19, "hidden_act": "silu", "initializer_range": 0.02,
+		"max_position_embeddings": 32768, "max_window_layers": 21, "model_type": "qwen2",
+		"rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true,
+		"torch_dtype": "bfloat16", "transformers_version": "4.43.1", "use_cache": true,
+		"use_mrope": false, "use_sliding_window": false}`,
+	"Qwen 3": `{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 17, "eos_token_id": 19, "head_dim": 8,
+		"hidden_act": "silu", "initializer_range": 0.02, "max_position_embeddings": 40960,
+		"max_window_layers": 28, "model_type": "qwen3", "rope_scaling": null, "rope_theta": 1000000,
+		"sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false}`,
+	"newer": `{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0,
+		"bos_token_id": null, "dtype": "bfloat16", "eos_token_id": null, "hidden_act": "silu",
+		"initializer_range": 0.02, "layer_types": ["full_attention", "full_attention"],
+		"max_position_embeddings": 32768, "max_window_layers": 28, "model_type": "qwen2",
+		"pad_token_id": null, "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
+		"sliding_window": null, "tie_word_embeddings": true, "transformers_version": "5.0.0",
+		"use_cache": true, "use_sliding_window": false}`,
+}
+
+// TestPublishedConfigs reads what real folders have.
+func TestPublishedConfigs(t *testing.T) {
+	generation := `{"_from_model_config": true, "bos_token_id": 17, "pad_token_id": 18,
+		"do_sample": true, "eos_token_id": [18, 19], "repetition_penalty": 1.1, "temperature": 0.7,
+		"top_p": 0.8, "top_k": 20, "max_length": 4096, "transformers_version": "4.37.0"}`
+	for name, text := range configs {
+		f := newFake("F32")
+		for _, key := range []string{"rope_theta", "eos_token_id", "torch_dtype",
+			"max_position_embeddings"} {
+			delete(f.config, key)
+		}
+		must(t, json.Unmarshal([]byte(text), &f.config))
+		if f.config["model_type"] == "qwen2" {
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+		} else if f.config["model_type"] == "qwen3" {
+			for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+				f.add(at+"self_attn.q_norm.weight", 8)
+				f.add(at+"self_attn.k_norm.weight", 8)
+			}
+		}
+		path := f.write(t)
+		write("generation_config.json", generation)(t, path)
+		if m, _, err := (&options{model: path}).open(); err != nil ||
+			!slices.Equal(m.Stop, []int{18, 19}) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStopTokens says which file names them.
+func TestStopTokens(t *testing.T) {
+	for _, c := range []struct {
+		model, config, generation string
+		want                      []int
+	}{
+		{"llama", `{"eos_token_id": 5}`, "", []int{5}},
+		{"llama", `{"eos_token_id": 5}`, `{"eos_token_id": [6, 7]}`, []int{6, 7}},
+		{"llama", `{"eos_token_id": 5}`, `{"eos_token_id": null}`, []int{5}},
+		{"llama", `{"eos_token_id": 5}`, `{}`, []int{5}},
+		{"llama", `{}`, "", []int{2}},
+		{"mistral", `{}`, "", []int{2}},
+		{"qwen2", `{}`, "", nil},
+		{"llama", `{"eos_token_id": null}`, "", nil},
+		{"llama", `{"eos_token_id": null}`, `{"eos_token_id": 4}`, []int{4}},
+	} {
+		f := newFake("F32")
+		delete(f.config, "eos_token_id")
+		f.config["model_type"], f.config["sliding_window"] = c.model, nil
+		must(t, json.Unmarshal([]byte(c.config), &f.config))
+		path := f.write(t)
+		if c.generation != "" {
+			write("generation_config.json", c.generation)(t, path)
+		}
+		l := &weights.Loader{Path: path}
+		if got, _ := readConfig(l); l.Err != nil || !slices.Equal(got.Stop, c.want) {
+			t.Errorf("%+v: answers stop at %v (%v)", c, got.Stop, l.Err)
+		}
+	}
+}
+
+// TestEndsOfFolders: tokens end answers that the tokenizer names for it, and those whose texts do
+// where no list of several leaves them out.
+func TestEndsOfFolders(t *testing.T) {
+	for _, c := range []struct {
+		text, config, generation string
+		want                     []int
+	}{
+		{"<|im_end|>", `{}`, `{}`, []int{7, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": 8}`, []int{8, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": [8]}`, []int{8, 19}},
+		{"<|end|>", `{}`, `{"eos_token_id": [8, 9]}`, []int{8, 9}},
+		{"<|end|>", `{"eos_token": "<|end|>"}`, `{"eos_token_id": [8, 9]}`, []int{8, 9, 19}},
+		{"<|other|>", `{}`, `{}`, []int{7}},
+		{"<|other|>", `{"eos_token": "<|other|>"}`, `{}`, []int{7, 19}},
+		{"<|other|>", `{"eos_token": {"content": "<|other|>", "__type": "AddedToken"}}`, `{}`,
+			[]int{7, 19}},
+	} {
+		f := newFake("F32")
+		f.config["eos_token_id"] = 7
+		f.rename("<|end|>", c.text)
+		path := f.write(t)
+		write("tokenizer_config.json", c.config)(t, path)
+		write("generation_config.json", c.generation)(t, path)
+		m, _, err := (&options{model: path, weights: asStored}).open()
+		must(t, err)
+		if !slices.Equal(m.Stop, c.want) {
+			t.Errorf("%+v: answers stop at %v", c, m.Stop)
+		}
+	}
+}
+
+// TestIdleKeys gives each key a value that nobody knows: it is refused where only some values are
+// without effect, and a folder with one of those is read.
+func TestIdleKeys(t *testing.T) {
+	f := newFake("F32")
+	path := f.write(t)
+	for file, idle := range map[string]strictjson.Idle{"config.json": idleConfig,
+		"generation_config.json": idleGeneration} {
+		for key, values := range idle {
+			object := map[string]any{}
+			if file == "config.json" {
+				object = maps.Clone(f.config)
+			}
+			read := func(value any) error {
+				if above, below, ok := strings.Cut(key, "."); ok && above != "transformers" {
+					object[above] = map[string]any{below: value}
+				} else {
+					object[key] = value
+				}
+				writeJSON(t, filepath.Join(path, file), object)
+				l := &weights.Loader{Path: path}
+				readConfig(l)
+				return l.Err
+			}
+			err := read("unheard")
+			if got := fmt.Sprint(err); (err == nil) != (values == nil) || err != nil &&
+				!strings.Contains(got, file+": "+key+` is "unheard", want `) {
+				t.Errorf("%s: %s: the error is %v", file, key, err)
+			}
+			for _, value := range append(values, "null") {
+				if err := read(json.RawMessage(value)); err != nil {
+					t.Errorf("%s: %s is %s: %v", file, key, value, err)
+				}
+			}
+		}
+		must(t, os.RemoveAll(filepath.Join(path, file)))
+		writeJSON(t, filepath.Join(path, "config.json"), f.config)
+	}
+}
+
+// FuzzReadConfig reads any config.json: an error, or a model that can be computed, which one more
+// key makes an error.
+func FuzzReadConfig(f *testing.F) {
+	for _, text := range configs {
+		f.Add(text)
+	}
+	sized, err := json.Marshal(newFake("F32").config)
+	must(f, err)
+	f.Add(string(sized))
+	path := f.TempDir()
+	read := func(t *testing.T, text string) (config, error) {
+		must(t, os.WriteFile(filepath.Join(path, "config.json"), []byte(text), 0o666))
+		l := &weights.Loader{Path: path}
+		c, _ := readConfig(l)
+		return c, l.Err
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := read(t, text)
+		if err != nil {
+			return
+		}
+		if min(c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab) < 1 ||
+			c.Heads%c.KVHeads != 0 || c.HeadDim%2 != 0 {
+			t.Errorf("%s: the sizes are %+v", text, c)
+		}
+		c.HeadDim = min(c.HeadDim, 1<<12) // for time
+		if rope, err := c.rotation(nil); (rope == nil) != (err != nil) {
+			t.Fatalf("%s: a rotation %v with error %v", text, rope, err)
+		}
+		if _, err := read(t, strings.Replace(text, "{", `{"unheard": 1, `, 1)); err == nil {
+			t.Errorf("%s: one more key is no error", text)
+		}
+	})
+}

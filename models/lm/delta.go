@@ -1,0 +1,189 @@
+package lm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/linattn"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// states is the shape of layers that keep a state for each head in the place of keys and values, by
+// the gated delta rule.
+type states struct {
+	Layers           []bool // that are such; nil for none
+	KeyHeads, Heads  int    // Heads are those of values
+	KeyDim, ValueDim int
+	Width            int  // of the convolution before
+	Interleaved      bool // state h takes the head h mod KeyHeads of keys, else h/(Heads/KeyHeads)
+	Negated          bool // the file has decays as they are
+}
+
+// of says whether a layer keeps states.
+func (s *states) of(layer int) bool { return s.Layers != nil && s.Layers[layer] }
+
+// channels are those of the convolution: of queries, keys and values.
+func (s *states) channels() int { return 2*s.KeyHeads*s.KeyDim + s.Heads*s.ValueDim }
+
+func (s *states) config() linattn.Config {
+	c := linattn.Config{Heads: s.Heads, QueryHeads: s.KeyHeads, KeyHeads: s.KeyHeads, KeyDim: s.KeyDim,
+		ValueDim: s.ValueDim, Rule: linattn.GatedDelta}
+	if s.Interleaved {
+		c.Grouping = linattn.Interleaved
+	}
+	return c
+}
+
+// check takes the names of keys in a file.
+func (s *states) check(names ...string) error {
+	err := weights.Sizes(names, s.Width, s.KeyDim, s.ValueDim, s.KeyHeads, s.Heads)
+	if err == nil && s.Heads%s.KeyHeads != 0 {
+		err = fmt.Errorf("%s is %d, want a multiple of %s, %d", names[4], s.Heads, names[3], s.KeyHeads)
+	}
+	if err == nil && s.Width > 4096 {
+		err = fmt.Errorf("%s is %d, want at most 4096", names[0], s.Width)
+	}
+	return err
+}
+
+// delta is the weights of such a layer.
+type delta struct {
+	qkv, z, b, a, out weights.Linear
+	conv              nn.ConvConfig
+	step              []float32 // is added to a,
+	decay             []float32 // which is multiplied by this: −e^A
+	norm              []float32 // of the outputs of a head
+}
+
+// delta reads a layer that keeps states.
+func (b *layerBuilder) delta(n *layerNames) *delta {
+	s, d := &b.States, &delta{}
+	k, v := s.KeyHeads*s.KeyDim, s.Heads*s.ValueDim
+	if n.qkvz != "" && (n.mixed == "" || b.Has(b.at+n.qkvz+".weight")) {
+		// each head of keys is followed by its values
+		group := []int{s.KeyDim, s.KeyDim, v / s.KeyHeads, v / s.KeyHeads}
+		rows := groupRows(s.KeyHeads, group...)
+		d.qkv = b.linear(b.rows(n.qkvz, 2*k+2*v, slices.Concat(rows[:3]...)), b.Dim, false)
+		d.z = b.linear(b.rows(n.qkvz, 2*k+2*v, rows[3]), b.Dim, false)
+	} else {
+		d.qkv = b.linear(b.part(n.mixed, s.channels()), b.Dim, false)
+		d.z = b.linear(b.part(n.z, v), b.Dim, false)
+	}
+	if n.ba != "" {
+		rows := groupRows(s.KeyHeads, s.Heads/s.KeyHeads, s.Heads/s.KeyHeads)
+		d.b = b.linear(b.rows(n.ba, 2*s.Heads, rows[0]), b.Dim, false)
+		d.a = b.linear(b.rows(n.ba, 2*s.Heads, rows[1]), b.Dim, false)
+	} else {
+		d.b = b.linear(b.part(n.beta, s.Heads), b.Dim, false)
+		d.a = b.linear(b.part(n.alpha, s.Heads), b.Dim, false)
+	}
+	d.out = b.linear(b.part(n.stateOut, b.Dim), v, false)
+	shape := []int{s.channels(), s.Width}
+	if !s.Negated { // as folders have it
+		shape = []int{s.channels(), 1, s.Width}
+	}
+	d.conv = nn.ConvConfig{Channels: s.channels(), Width: s.Width, Activation: nn.SiLU,
+		Weight: b.Tensor(b.at+n.conv, shape...)}
+	d.step, d.decay = b.Tensor(b.at+n.step, s.Heads), b.Tensor(b.at+n.decay, s.Heads)
+	if !s.Negated && b.Err == nil {
+		attn.Exp(d.decay, d.decay)
+		for i := range d.decay {
+			d.decay[i] = -d.decay[i]
+		}
+	}
+	d.norm = b.Tensor(b.at+n.stateNorm+".weight", s.ValueDim)
+	return d
+}
+
+// rows is a part of a tensor's outputs.
+func (b *layerBuilder) rows(name string, all int, order []int) weights.Part {
+	return weights.Part{Name: b.at + name, Out: len(order), Of: all, Order: order}
+}
+
+// groupRows are the rows of each kind, where every group has some of each kind after one another.
+func groupRows(groups int, sizes ...int) [][]int {
+	rows, at := make([][]int, len(sizes)), 0
+	for range groups {
+		for kind, n := range sizes {
+			for range n {
+				rows[kind], at = append(rows[kind], at), at+1
+			}
+		}
+	}
+	return rows
+}
+
+// stateful is what a runner computes in layers that keep states.
+type stateful struct{ mixed, z, beta, decay, outputs []float32 }
+
+// delta sets the hidden rows to what a layer's states make of the normed ones.
+func (r *runner) delta(i int, d *delta, pieces []piece) {
+	s, x, shape := &r.stateful, len(r.normed)/r.Dim, &r.States
+	r.multiply(r.normed, product{&s.mixed, &d.qkv}, product{&s.z, &d.z}, product{&s.beta, &d.b},
+		product{&s.decay, &d.a})
+	convs, kept, err := r.cache.states(i, pieces)
+	if r.try(err); r.err != nil {
+		return
+	}
+	lens, all := queriesOf(pieces), attn.BHLD(s.mixed, 1, 1, x, shape.channels())
+	r.try(nn.AppendConvs(r.pool, all, all, convs, lens))
+	width := shape.KeyHeads * shape.KeyDim
+	q := attn.Rows(s.mixed, 1, x, shape.KeyHeads, shape.KeyDim, all.D)
+	k := attn.Rows(s.mixed[width:], 1, x, shape.KeyHeads, shape.KeyDim, all.D)
+	v := attn.Rows(s.mixed[2*width:], 1, x, shape.Heads, shape.ValueDim, all.D)
+	r.try(nn.L2Norm(r.pool, q, q, 1e-6))
+	r.try(nn.L2Norm(r.pool, k, k, 1e-6))
+	beta, decay := attn.BLHD(s.beta, 1, x, shape.Heads, 1), attn.BLHD(s.decay, 1, x, shape.Heads, 1)
+	r.try(nn.Activate(r.pool, beta, beta, nn.Sigmoid))
+	rows := rowsOf(s.decay, shape.Heads)
+	each := func(row []float32) attn.Tensor {
+		return attn.Tensor{Data: row, B: 1, H: 1, L: x, D: shape.Heads, SB: 1, SH: 1, SL: attn.Broadcast}
+	}
+	// As linattn.Decay, of −e^A in the place of A: that is what GGUF files have, and exact.
+	r.try(nn.Add(r.pool, rows, rows, each(d.step)))
+	r.try(nn.Activate(r.pool, rows, rows, nn.Softplus))
+	r.try(nn.Gate(r.pool, rows, rows, each(d.decay), nn.None))
+	s.outputs = resize(s.outputs, x*shape.Heads*shape.ValueDim)
+	if r.err == nil {
+		dst := attn.BLHD(s.outputs, 1, x, shape.Heads, shape.ValueDim)
+		r.try(linattn.AppendStates(r.pool, dst, q, k, v, decay, beta, kept, lens))
+	}
+	heads, gates := rowsOf(s.outputs, shape.ValueDim), rowsOf(s.z, shape.ValueDim)
+	r.try(nn.RMSNorm(r.pool, heads, heads, d.norm, float32(r.Epsilon)))
+	r.try(nn.Gate(r.pool, heads, gates, heads, nn.SiLU))
+	r.multiply(s.outputs, product{&r.hidden, &d.out})
+}
+
+// kept is what a layer keeps of a sequence.
+type kept struct {
+	conv  *nn.Conv
+	state *linattn.State
+	mark  int // tokens to which it can go back
+}
+
+func newKept(d *delta, s *states) (kept, error) {
+	conv, err := nn.NewConv(d.conv)
+	if err != nil {
+		return kept{}, err
+	}
+	state, err := linattn.NewState(s.config())
+	return kept{conv: conv, state: state}, err
+}
+
+// fork is the first n tokens for another sequence, if the state can go back there.
+func (k kept) fork(n int) (kept, bool) {
+	f := kept{k.conv.Fork(), k.state.Fork(), k.mark}
+	if f.state.Truncate(n) != nil || f.conv.Truncate(n) != nil {
+		f.release()
+		return kept{}, false
+	}
+	return f, true
+}
+
+func (k kept) release() {
+	if k.state != nil {
+		_ = k.state.Close() // it is open, so nothing can fail
+	}
+}

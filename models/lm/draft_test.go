@@ -1,0 +1,102 @@
+package lm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// draftAnswers are tokens and logits of some jobs, beside each other, and the engine's counts.
+func draftAnswers(t *testing.T, m *model, s settings, how Sampling) (string, *tester) {
+	t.Helper()
+	s.workers, s.places, s.chunk, s.context = 2, 3, 9, 100
+	e, err := newTester(m, s)
+	must(t, err)
+	defer e.close()
+	var logits [4]bytes.Buffer
+	var jobs []*call
+	for i, n := range []int{3, 30, 11, 40} {
+		j := &call{prompt: archPrompt[:n], most: 30 - 4*i}
+		d := newSampler(how, wide(j.prompt))
+		d.Seed += uint64(i)
+		j.choose = func(x []float32) int {
+			must(t, binary.Write(&logits[i], binary.LittleEndian, x))
+			x = slices.Clone(x)
+			d.penalize(x)
+			token := d.choose(x, len(j.tokens))
+			d.chose(token)
+			return int(token)
+		}
+		jobs = append(jobs, j)
+		e.queue(j)
+	}
+	must(t, e.answer())
+	text := ""
+	for _, j := range jobs {
+		text += fmt.Sprintln(j.tokens)
+	}
+	for i := range logits {
+		text += logits[i].String()
+	}
+	return text, e
+}
+
+// TestDraft compares tokens and the bits of logits with those without a second model: one that is
+// always right, and one that is hardly ever.
+func TestDraft(t *testing.T) {
+	open := func(change func(*fake)) *model {
+		f := newFake("F32")
+		change(f)
+		m, _, err := (&options{model: f.write(t), weights: asStored}).open()
+		must(t, err)
+		m.Stop = nil
+		return m
+	}
+	other := open(func(f *fake) {
+		for i := range f.tensors["lm_head.weight"].data {
+			f.tensors["lm_head.weight"].data[i] *= float32(i%7) - 3
+		}
+	})
+	for name, m := range map[string]*model{
+		"llama":   open(func(*fake) {}),
+		"windows": open(func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }),
+		"states":  open(func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }),
+	} {
+		for _, how := range []Sampling{{},
+			{Repetition: 1.2, Temperature: 1, TopK: 5, TopP: 0.9, Seed: 3}} {
+			s := settings{keys: attn.F16, guesses: 4}
+			want, _ := draftAnswers(t, m, s, how)
+			for _, draft := range []*model{m, other} {
+				s.draft = draft
+				got, e := draftAnswers(t, m, s, how)
+				if got != want {
+					t.Errorf("%s, %+v: with guesses tokens or logits are others", name, how)
+				}
+				made, right := e.drafter.made, e.meter.right
+				if made == 0 || draft == m && how.Temperature == 0 && right != made ||
+					draft == other && right >= made {
+					t.Errorf("%s, %+v: of %d guesses %d were chosen", name, how, made, right)
+				}
+				if most := 30 + 26 + 22 + 18 - 4; e.meter.made+e.meter.beside+right != most {
+					t.Errorf("%s: %d tokens are counted, want %d", name, e.meter.made+e.meter.beside+right, most)
+				}
+				if draft == m && how.Temperature == 0 && e.meter.steps > 20 {
+					t.Errorf("%s: %d steps, want a few, as all guesses are right", name, e.meter.steps)
+				}
+			}
+		}
+	}
+}
+
+// withVocab is a folder of a model with some tokens.
+func withVocab(t *testing.T, n int) string {
+	f := newFake("F32")
+	f.config["vocab_size"] = n
+	f.add("model.embed_tokens.weight", n, 24)
+	f.add("lm_head.weight", n, 24)
+	return f.write(t)
+}

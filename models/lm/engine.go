@@ -1,0 +1,337 @@
+package lm
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// settings are what an engine runs with. No logits depend on them, but for the formats of keys and
+// values and for integers.
+type settings struct {
+	workers  int
+	places   int         // jobs at a time
+	chunk    int         // tokens of prompts in a step, so that who decodes does not wait for long
+	context  int         // tokens of a sequence
+	memory   int64       // bytes of keys, values and states
+	keys     attn.Format // of the cache
+	values   attn.Format // 0: as keys
+	integers bool        // matrices multiply in integers, and attention where the cache has them
+	draft    *model      // guesses tokens; nil for none
+	guesses  int         // at a time
+	cache    func(CacheConfig) (Cache, error)
+}
+
+// attendsInIntegers reports whether attention multiplies integers, as matrices do: where keys and
+// values are integers.
+func (s *settings) attendsInIntegers() bool {
+	return s.integers && s.keys >= attn.I8 && (s.values == 0 || s.values >= attn.I8)
+}
+
+// engine takes the jobs of any number of callers through a model, in steps of one batch each
+// (continuous batching): a prompt joins as soon as there is a place, while others decode. One
+// goroutine steps. It owns the sequences of all jobs that have begun; callers own their choices.
+type engine struct {
+	runner
+	settings  settings
+	pages     *pages // nil where keys and values are elsewhere
+	prefixes  prefixes
+	snapshots bool     // layers with windows or states have no way back: prompts are kept as they end
+	drafter   *drafter // nil for none
+	active    []*job   // in the order in which they came
+	batch     batch
+	meter     meter
+
+	mu      sync.Mutex // guards what follows, and the phases and tokens of jobs
+	waiting []*job     // in the order in which they came
+	closing bool
+	wake    chan struct{} // holds one: something changed for the stepping goroutine
+	ended   chan struct{} // closed when that goroutine is gone
+	late    *time.Timer
+	lent    bool // callers that still choose have logits of the last step
+}
+
+// newEngine starts the goroutine that steps.
+func newEngine(m *model, s settings) (*engine, error) {
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s,
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), late: time.NewTimer(time.Hour)}
+	err := e.open()
+	if err != nil {
+		e.free()
+		return nil, err
+	}
+	go e.run()
+	return e, nil
+}
+
+// open makes the caches.
+func (e *engine) open() (err error) {
+	if e.settings.cache != nil {
+		e.runner.cache, err = newRemote(e.model, &e.settings)
+	} else if e.pages, err = newPages(e.model, &e.settings, e.pool); err == nil {
+		e.runner.cache, e.snapshots = e.pages, e.pages.slots > 0
+	}
+	if err == nil && e.settings.draft != nil {
+		e.drafter, err = newDrafter(e, e.settings)
+	}
+	return err
+}
+
+// close ends the engine: callers that wait get ErrClosed. It reports false if that was done before.
+func (e *engine) close() bool {
+	e.mu.Lock()
+	before := e.closing
+	e.closing = true
+	e.mu.Unlock()
+	if before {
+		return false
+	}
+	e.signal()
+	<-e.ended
+	e.free()
+	return true
+}
+
+// closed reports whether the engine is closed, or closing.
+func (e *engine) closed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closing
+}
+
+func (e *engine) free() {
+	if e.drafter != nil {
+		e.drafter.cache.close()
+	}
+	if e.runner.cache != nil {
+		e.runner.cache.close()
+	}
+	_ = e.pool.Close() // nobody uses it
+}
+
+// signal wakes the stepping goroutine.
+func (e *engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // it will see this change, too
+	}
+}
+
+// batch is what one step takes through the model.
+type batch struct {
+	jobs   []*job
+	pieces []piece
+	wanted []int // rows of logits of each piece
+	read   int   // tokens of prompts
+	made   int   // jobs that decode
+}
+
+func (b *batch) clear() {
+	clear(b.jobs)
+	clear(b.pieces)
+	b.jobs, b.pieces, b.wanted, b.read = b.jobs[:0], b.pieces[:0], b.wanted[:0], 0
+	b.made = 0
+}
+
+// run steps until the engine is closed.
+func (e *engine) run() {
+	defer close(e.ended)
+	for e.prepare() {
+		if len(e.batch.jobs) == 0 {
+			<-e.wake
+			continue
+		}
+		start := time.Now()
+		err := e.compute()
+		took := time.Since(start)
+		e.deliver(err, took)
+		e.linger(took)
+	}
+	e.abandon()
+}
+
+// prepare finds what the next step computes. It reports whether the engine goes on.
+func (e *engine) prepare() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return false
+	}
+	e.settle()
+	e.admit()
+	e.gather()
+	return true
+}
+
+// settle applies what callers decided since the last step.
+func (e *engine) settle() {
+	leaves := func(j *job) bool {
+		if j.phase != leaving {
+			return false
+		}
+		e.release(j)
+		return true
+	}
+	e.waiting = slices.DeleteFunc(e.waiting, leaves)
+	for _, j := range e.active {
+		if j.seq != nil && j.phase != choosing && j.valid < j.seq.length() {
+			j.refuse(j.seq.back(j.valid)) // guesses that were not chosen
+		}
+	}
+	e.active = slices.DeleteFunc(e.active, leaves)
+}
+
+// gather makes the batch: the next token of each job that decodes, and of prompts, in the order of
+// their arrival, as many tokens as a step may have.
+func (e *engine) gather() {
+	b := &e.batch
+	b.clear()
+	for _, j := range e.active {
+		if j.phase != computing {
+			continue
+		}
+		n, rows := len(j.tokens)-j.seq.length(), 1
+		if !j.decodes() {
+			n = min(n, e.settings.chunk-b.read)
+			if j.all {
+				rows = n
+			}
+			b.read += n
+		} else {
+			b.made++
+		}
+		if n > 0 {
+			from := j.seq.length()
+			b.jobs, b.wanted = append(b.jobs, j), append(b.wanted, rows)
+			b.pieces = append(b.pieces, piece{seq: j.seq, tokens: j.tokens[from : from+n], trace: j.trace})
+		}
+	}
+}
+
+// compute takes the batch through the model, with guesses of the tokens that come next.
+func (e *engine) compute() error {
+	if err := e.guess(); err != nil {
+		return err
+	}
+	if e.lent {
+		e.logits = nil // callers that still choose have these
+	}
+	return e.forward(e.batch.pieces, e.batch.wanted)
+}
+
+// guess asks the second model, if there is one, for tokens of the jobs that decode.
+func (e *engine) guess() error {
+	if e.drafter == nil {
+		return nil
+	}
+	b := &e.batch
+	if err := e.drafter.guess(b.jobs); err != nil {
+		return err
+	}
+	for i, j := range b.jobs {
+		if len(j.guesses) > 0 {
+			j.seq.mark()
+			j.piece = append(append(j.piece[:0], b.pieces[i].tokens...), j.guesses...)
+			b.pieces[i].tokens, b.wanted[i] = j.piece, 1+len(j.guesses)
+		}
+	}
+	return nil
+}
+
+// deliver hands logits to the callers whose jobs have them, and lets all sequences forget what no
+// later token sees.
+func (e *engine) deliver(err error, took time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.meter.count(&e.batch, took)
+	logits := e.logits
+	for i, j := range e.batch.jobs {
+		rows := logits[:min(e.batch.wanted[i]*e.Vocab, len(logits))]
+		logits = logits[len(rows):]
+		if err != nil {
+			j.refuse(err)
+			continue
+		}
+		complete := j.seq.length() == len(j.tokens)+len(j.guesses)
+		j.valid = j.seq.length() - len(j.guesses)
+		if complete && !j.decodes() {
+			e.snapshot(j)
+		}
+		if len(j.guesses) == 0 {
+			j.seq.slide()
+		}
+		if complete || j.all {
+			j.refuse(checkLogits(rows, e.Vocab))
+			j.offer(rows)
+		}
+	}
+	e.meter.peak = max(e.meter.peak, e.runner.cache.inUse())
+}
+
+// linger waits a moment for callers that are choosing, so that all decode in one step. Nobody waits
+// for a reader that is busy with a token, or for a caller that was late the last time.
+func (e *engine) linger(took time.Duration) {
+	patience := min(max(took/8, time.Millisecond), 10*time.Millisecond)
+	e.late.Reset(patience)
+	for waits := true; waits && e.choosing(patience) > 0; {
+		select {
+		case <-e.wake:
+		case <-e.late.C:
+			waits = false
+		}
+	}
+	e.late.Stop()
+	e.signal() // what came meanwhile is not lost
+}
+
+// choosing counts the jobs whose callers choose their next token, and notes whether any has
+// logits.
+func (e *engine) choosing(patience time.Duration) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lent = false
+	for _, j := range e.active {
+		if j.phase == choosing {
+			e.lent = true
+			if !j.away && j.err == nil && j.late <= patience {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// abandon lets go of all jobs of an engine that is closing.
+func (e *engine) abandon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range slices.Concat(e.waiting, e.active) {
+		j.refuse(ErrClosed)
+		e.release(j)
+	}
+	e.waiting, e.active = nil, nil
+	e.prefixes.clear()
+}
+
+// release ends a job: its sequence goes back to its session, or becomes a prefix of others.
+func (e *engine) release(j *job) {
+	if e.drafter != nil {
+		e.drafter.forget(j)
+	}
+	if j.seq != nil && !j.keep {
+		e.keepPrefix(j)
+		j.seq = nil
+	}
+	close(j.gone)
+}
+
+// keepPrefix keeps the sequence of a job for later ones, or releases it.
+func (e *engine) keepPrefix(j *job) {
+	if n := min(j.valid, j.seq.length()); n > 0 && !j.alone && e.runner.cache.forks() && !e.closing {
+		e.prefixes.add(j.tokens[:n], j.seq, !e.snapshots)
+	} else {
+		j.seq.release()
+	}
+}

@@ -1,0 +1,234 @@
+package lm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
+type piece struct {
+	seq    sequence
+	tokens []int32
+	trace  *tracer // of the rows of layers; nil for none
+}
+
+// runner takes pieces of any number of sequences through the model at once: a row for each token,
+// of all pieces one after another.
+type runner struct {
+	*model
+	pool  *attn.Pool
+	cache cache
+
+	// rows of one call
+	x, normed, qk, v, heads, hidden, gate, up, active, last, logits []float32
+	tokens                                                          []int32 // of each row,
+	positions                                                       []int32 // where they are
+	mixing
+	stateful
+	// of one product
+	dsts     []attn.Tensor
+	linears  []*weights.Linear
+	matrices []*attn.Matrix
+	biases   [][]float32
+	// the first of a call, whose logits mean nothing
+	err error
+}
+
+// forward appends the pieces to their sequences. It sets logits after some of the last tokens of
+// each piece, one of them if wanted is nil, all one after another.
+func (r *runner) forward(pieces []piece, wanted []int) error {
+	r.err = nil
+	r.begin(pieces)
+	r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
+	for i := 0; i < len(r.layers) && r.err == nil; i++ {
+		r.attention(i, pieces)
+		r.feedForward(i)
+		r.traced(i, pieces)
+	}
+	r.finish(pieces, wanted)
+	return r.err
+}
+
+// someLogits are looked at together: they stay in the nearest cache.
+const someLogits = 2048
+
+// zeros times what is not finite is no zero.
+var zeros [someLogits]float32
+
+// checkLogits refuses those from which no token can be chosen.
+func checkLogits(logits []float32, vocab int) error {
+	for first := 0; first < len(logits); first += someLogits {
+		some := logits[first:min(first+someLogits, len(logits))]
+		if attn.Dot(some, zeros[:len(some)]) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(some, func(x float32) bool { return x-x != 0 }) // NaN or infinite
+		return fmt.Errorf("the logit of token %d is %v, want finite numbers: the model has weights, or "+
+			"makes numbers, that the types of weights and cache cannot hold", (first+i)%vocab, some[i])
+	}
+	return nil
+}
+
+// begin looks up the tokens' embeddings and their positions.
+func (r *runner) begin(pieces []piece) {
+	r.tokens, r.positions = r.tokens[:0], r.positions[:0]
+	for _, p := range pieces {
+		first := p.seq.length()
+		for i, token := range p.tokens {
+			r.tokens, r.positions = append(r.tokens, token), append(r.positions, int32(first+i))
+		}
+	}
+	r.x = resize(r.x, len(r.tokens)*r.Dim)
+	r.try(r.pool.Run((len(r.tokens)+embeddedRows-1)/embeddedRows, (*embedder)(r)))
+}
+
+// embedder looks up the embeddings of some tokens.
+type embedder runner
+
+const embeddedRows = 16 // at a time
+
+func (e *embedder) Work(part int) {
+	for i := part * embeddedRows; i < min((part+1)*embeddedRows, len(e.tokens)); i++ {
+		x := e.x[i*e.Dim:][:e.Dim]
+		e.embedding.Row(x, int(e.tokens[i]))
+		scale(x, e.EmbeddingScale)
+	}
+}
+
+// attention adds to each row what its token sees in the tokens before it.
+func (r *runner) attention(i int, pieces []piece) {
+	l, all := &r.layers[i], len(r.x)/r.Dim
+	if l.delta != nil {
+		r.delta(i, l.delta, pieces)
+		r.join(l.attentionAfter, l.ffnNorm)
+		return
+	}
+	q, k := r.queriesAndKeys(l, product{&r.v, &l.v})
+	r.heads = resize(r.heads, all*l.out.In)
+	if r.err != nil {
+		return
+	}
+	r.try(r.cache.step(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), q, k,
+		attn.BLHD(r.v, 1, all, r.KVHeads, r.HeadDim), pieces))
+	if l.share.Matrix != nil {
+		r.multiply(r.normed, product{&r.gate, &l.share})
+		n := max(1, len(r.heads))
+		r.try(nn.Gate(r.pool, rowsOf(r.heads, n), rowsOf(r.gate, n), rowsOf(r.heads, n), nn.Sigmoid))
+	}
+	r.multiply(r.heads, product{&r.hidden, &l.out})
+	r.join(l.attentionAfter, l.ffnNorm)
+}
+
+// join adds to each row what a part of the layer made of it, normed if there is a weight for that,
+// and norms it for the next part, if there is one.
+func (r *runner) join(after, next []float32) {
+	if after != nil {
+		r.rmsNorm(&r.hidden, r.hidden, after)
+	}
+	if next == nil {
+		r.add(r.x, r.hidden)
+		return
+	}
+	r.addNorm(&r.normed, r.x, r.hidden, next)
+}
+
+// queriesAndKeys computes those of the normed rows beside other products: rows of both, whose heads
+// are normed, if the model does that, and rotated together.
+func (r *runner) queriesAndKeys(l *layer, others ...product) (q, k attn.Tensor) {
+	d, heads, rows := r.HeadDim, r.Heads+r.KVHeads, len(r.normed)/r.Dim
+	r.qk = resize(r.qk, rows*heads*d)
+	rest := r.qk[min(r.Heads*d, len(r.qk)):]
+	r.also(attn.Rows(r.qk, 1, rows, 1, r.Heads*d, heads*d), &l.q)
+	r.also(attn.Rows(rest, 1, rows, 1, r.KVHeads*d, heads*d), &l.k)
+	r.multiply(r.normed, others...)
+	q = attn.Rows(r.qk, 1, rows, r.Heads, d, heads*d)
+	k = attn.Rows(rest, 1, rows, r.KVHeads, d, heads*d)
+	if l.qNorm != nil {
+		r.try(nn.RMSNorm(r.pool, q, q, l.qNorm, float32(r.Epsilon)))
+		r.try(nn.RMSNorm(r.pool, k, k, l.kNorm, float32(r.Epsilon)))
+	}
+	all := attn.BLHD(r.qk, 1, rows, heads, d)
+	r.try(l.rope.Rotate(r.pool, all, all, r.positions))
+	return q, k
+}
+
+// feedForward adds to each row what the layer's network makes of it.
+func (r *runner) feedForward(i int) {
+	l := &r.layers[i]
+	if l.experts != nil {
+		r.mix(l.experts)
+	} else {
+		r.dense(&r.hidden, l)
+	}
+	var next []float32
+	if i+1 < len(r.layers) {
+		next = r.layers[i+1].attentionNorm
+	}
+	r.join(l.ffnAfter, next)
+}
+
+// dense is what a network makes of the normed rows.
+func (r *runner) dense(to *[]float32, l *layer) {
+	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
+	r.gated(&r.active, r.gate, r.up)
+	r.multiply(r.active, product{to, &l.down})
+}
+
+// finish computes logits of the rows that somebody asks for: the last ones of each piece.
+func (r *runner) finish(pieces []piece, wanted []int) {
+	r.last = r.last[:0]
+	end := 0
+	for i, p := range pieces {
+		rows := 1
+		if wanted != nil {
+			rows = wanted[i]
+		}
+		end += len(p.tokens) * r.Dim
+		r.last = append(r.last, r.x[end-rows*r.Dim:end]...)
+	}
+	r.rmsNorm(&r.last, r.last, r.norm)
+	r.multiply(r.last, product{&r.logits, &r.head})
+	r.bound(r.logits, r.LogitCap)
+}
+
+// product is rows that become those of a matrix.
+type product struct {
+	dst *[]float32
+	by  *weights.Linear
+}
+
+// multiply is dst = a·Wᵀ + bias for each of some matrices, beside those that were added. attn
+// computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
+func (r *runner) multiply(a []float32, products ...product) {
+	for _, p := range products {
+		rows := len(a) / p.by.In
+		*p.dst = resize(*p.dst, rows*p.by.Out)
+		r.also(attn.BHLD(*p.dst, 1, 1, rows, p.by.Out), p.by)
+	}
+	_, _, in, _ := r.matrices[0].Dims()
+	r.try(r.pool.MulMatrices(r.dsts, rowsOf(a, in), r.matrices, r.biases))
+	for i, by := range r.linears {
+		if r.err == nil {
+			r.try(by.Rescale(r.pool, r.dsts[i]))
+		}
+	}
+	r.dsts, r.linears = r.dsts[:0], r.linears[:0]
+	r.matrices, r.biases = r.matrices[:0], r.biases[:0]
+}
+
+// also adds a product to those of the next multiply.
+func (r *runner) also(dst attn.Tensor, by *weights.Linear) {
+	r.dsts, r.linears = append(r.dsts, dst), append(r.linears, by)
+	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.ProductBias())
+}
+
+// try notes the first error.
+func (r *runner) try(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}

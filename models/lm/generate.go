@@ -1,0 +1,324 @@
+package lm
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/models/tokenizer"
+)
+
+// Generation says how an answer is made. The zero value takes the most likely tokens until one ends
+// the answer.
+type Generation struct {
+	// MaxTokens is the most tokens of the answer. 0, or more than Options.Context leaves, is what
+	// Context leaves.
+	MaxTokens int
+	// Stop are texts that end the answer. They are not part of it, and count in what is generated
+	// only.
+	Stop     []string
+	Sampling Sampling
+	// Logits is called before each choice, on the goroutine that ranges over the answer, with the
+	// tokens so far and a number for each token of the vocabulary, after penalties. It may change the
+	// numbers: -Inf forbids a token. An error ends the answer with it. Both slices are valid until it
+	// returns.
+	Logits func(tokens []int32, logits []float32) error
+	// Top is how many candidates each Token reports.
+	Top int
+	// Session is continued; nil: a sequence of its own.
+	Session *Session
+	// Variables are passed to the chat template by Chat, as enable_thinking or reasoning_effort.
+	Variables map[string]any
+}
+
+// Token is a part of an answer.
+type Token struct {
+	ID int32
+	// Text is what the answer goes on with: whole characters, none of a text that ends the answer.
+	// What may become one of these waits.
+	Text string
+	// LogProb is the natural logarithm of the token's probability by the logits after penalties and
+	// Generation.Logits, before Temperature and what follows it.
+	LogProb float32
+	// Top are the most likely candidates, by falling probability. They are valid until the next token.
+	Top []Candidate
+	End End
+}
+
+// Candidate is a token that might have been chosen.
+type Candidate struct {
+	ID      int32
+	LogProb float32
+}
+
+// End says whether a token is the last of its answer, and why.
+type End int
+
+const (
+	NotEnded End = iota
+	Stopped      // by a token that ends answers, or by a text of Generation.Stop
+	Length       // by MaxTokens or Options.Context
+)
+
+// String returns the name of the constant.
+func (e End) String() string {
+	if e < NotEnded || e > Length {
+		return fmt.Sprintf("End(%d)", int(e))
+	}
+	return [...]string{"NotEnded", "Stopped", "Length"}[e]
+}
+
+// Complete is [Model.Generate] of a text, with the tokens that the model puts around one. With a
+// Session that has tokens the text continues them.
+func (m *Model) Complete(ctx context.Context, prompt string, g Generation) iter.Seq2[Token, error] {
+	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
+		if g.Session != nil && g.Session.Len() > 0 {
+			tokens, err = m.tokenizer.Encode(prompt)
+			return tokens, g.Session.Len(), err
+		}
+		tokens, err = m.tokenizer.Prompt(prompt)
+		return tokens, 0, err
+	})
+}
+
+// Chat is [Model.Generate] of a conversation, by the chat template of the model. With a Session the
+// messages are the whole conversation: what it has in common with the session's tokens is kept, and
+// the rest of these dropped.
+func (m *Model) Chat(ctx context.Context, messages []chat.Message,
+	g Generation) iter.Seq2[Token, error] {
+	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
+		if tokens, err = m.Prompt(messages, g.Variables); err != nil || g.Session == nil {
+			return tokens, 0, err
+		}
+		kept = common(g.Session.tokens, tokens)
+		return tokens[kept:], kept, nil
+	})
+}
+
+// Generate answers a prompt, token by token. Nothing happens before the range, and each range is a
+// new answer. An error is the last element, with the zero Token: [ErrContext] for a prompt that
+// leaves no room for a token, [attn.ErrOption] for an empty prompt without a Session that has
+// tokens, for a token that the model does not have and for fields of g outside their domain,
+// [attn.ErrMemory] for an answer that Options.Memory cannot hold, [ErrBusy] and [ErrClosed].
+//
+// An answer waits for its reader, and nobody else does. Ending the range early, or ctx, ends it
+// within a step of the model.
+//
+// With a Session prompt continues its tokens, and may be empty. Afterwards the session's tokens are
+// these, the prompt and the tokens that were yielded, the one that ended the answer included.
+func (m *Model) Generate(ctx context.Context, prompt []int32,
+	g Generation) iter.Seq2[Token, error] {
+	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
+		if g.Session != nil {
+			kept = g.Session.Len()
+		}
+		return prompt, kept, nil
+	})
+}
+
+// answer is the answer to what begin returns: tokens after the first ones of the session.
+func (m *Model) answer(ctx context.Context, g Generation,
+	begin func() (tokens []int32, kept int, err error)) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		err := m.checkGeneration(&g)
+		if err == nil && g.Session != nil {
+			err = g.Session.take()
+		}
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		if g.Session != nil {
+			defer g.Session.giveBack()
+		}
+		a := &answer{model: m, Generation: g, ctx: ctx, yield: yield}
+		tokens, kept, err := begin()
+		if err == nil {
+			err = a.begin(tokens, kept)
+		}
+		if err == nil {
+			err = a.run()
+		}
+		if err != nil && !a.left {
+			yield(Token{}, err)
+		}
+	}
+}
+
+// checkGeneration refuses fields outside their domain.
+func (m *Model) checkGeneration(g *Generation) error {
+	if g.MaxTokens < 0 {
+		return fmt.Errorf("%w: Generation.MaxTokens is %d, want 0 or more", attn.ErrOption, g.MaxTokens)
+	}
+	if g.Top < 0 || g.Top > m.net.Vocab {
+		return fmt.Errorf("%w: Generation.Top is %d, want 0 to %d", attn.ErrOption, g.Top, m.net.Vocab)
+	}
+	if i := slices.Index(g.Stop, ""); i >= 0 {
+		return fmt.Errorf("%w: Generation.Stop[%d] is empty, want a text", attn.ErrOption, i)
+	}
+	if g.Session != nil && g.Session.model != m {
+		return fmt.Errorf("%w: Generation.Session is of another model", attn.ErrOption)
+	}
+	return g.Sampling.check()
+}
+
+// answer is an answer while it is made.
+type answer struct {
+	model *Model
+	Generation
+	ctx     context.Context
+	yield   func(Token, error) bool
+	job     *job
+	sampler *sampler
+	stops   stops
+	decoder *tokenizer.Decoder
+	top     []Candidate
+	ranked  []int32
+	left    bool // the reader wants no more
+}
+
+// begin makes the job of an answer to some tokens after the first ones of the session.
+func (a *answer) begin(prompt []int32, kept int) error {
+	m, s := a.model, a.Session
+	if err := m.checkTokens(prompt); err != nil {
+		return err
+	}
+	if s != nil {
+		s.cut(kept)
+		if len(prompt) == 0 {
+			s.again()
+		}
+		prompt = append(s.tokens, prompt...)
+	}
+	if len(prompt) == 0 {
+		return fmt.Errorf("%w: the prompt has no tokens, want one at least", attn.ErrOption)
+	}
+	left := m.Context() - len(prompt)
+	if left < 1 {
+		return fmt.Errorf("%w: the prompt has %d tokens, want at most %d, for an answer within "+
+			"Options.Context of %d", ErrContext, len(prompt), m.Context()-1, m.Context())
+	}
+	if a.MaxTokens > 0 {
+		left = min(left, a.MaxTokens)
+	}
+	if s == nil {
+		prompt = slices.Clone(prompt)
+	}
+	a.job = newJob(prompt, len(prompt)+left)
+	if s != nil {
+		s.lend(a.job)
+	}
+	a.sampler = newSampler(a.Sampling, prompt)
+	a.stops.texts, a.decoder = a.Stop, m.tokenizer.NewDecoder()
+	return nil
+}
+
+// run yields tokens until the answer ends.
+func (a *answer) run() (err error) {
+	e, j := a.model.engine, a.job
+	if err := e.submit(j); err != nil {
+		a.settle()
+		return err
+	}
+	ended := false
+	defer a.leave() // also if the hook panics
+	for !ended && !a.left {
+		if err = e.await(a.ctx, j); err != nil {
+			return err
+		}
+		if a.Session != nil {
+			a.Session.report(j)
+		}
+		if ended, err = a.choose(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose yields the tokens that a step's logits decide: one, and as many more as guesses were
+// right. It goes on before the last of them is yielded, so that the model is not idle meanwhile.
+func (a *answer) choose() (ended bool, err error) {
+	e, j := a.model.engine, a.job
+	vocab, valid, guesses := a.model.net.Vocab, j.valid, j.guesses
+	for i := 0; ; i++ {
+		t, err := a.next(j.logits[i*vocab:][:vocab])
+		if err != nil {
+			return false, err
+		}
+		right := i < len(guesses) && guesses[i] == t.ID
+		if right {
+			valid++
+		}
+		ended = t.End != NotEnded
+		e.chose(j, t.ID, valid, !right && !ended)
+		e.reading(j, true)
+		a.left = !a.yield(t, nil)
+		e.reading(j, false)
+		if ended || a.left || !right {
+			return ended, nil
+		}
+	}
+}
+
+// next chooses a token.
+func (a *answer) next(logits []float32) (t Token, err error) {
+	m, d := a.model, a.sampler
+	d.penalize(logits)
+	if a.Logits != nil {
+		if err := a.Logits(a.job.tokens, logits); err != nil {
+			return t, err
+		}
+		if err := checkHook(logits); err != nil {
+			return t, err
+		}
+	}
+	t.ID = d.choose(logits, len(a.job.tokens))
+	sum := attn.LogSumExp(logits)
+	t.LogProb, t.Top = logits[t.ID]-sum, a.candidates(logits, sum)
+	d.chose(t.ID)
+	if slices.Contains(m.ends, t.ID) {
+		t.End, t.Text = Stopped, a.stops.rest()+a.decoder.Flush()
+		return t, nil
+	}
+	var stopped bool
+	if t.Text, stopped = a.stops.add(a.decoder.Next(t.ID)); stopped {
+		t.End = Stopped
+	} else if len(a.job.tokens)+1 == a.job.limit {
+		more, stopped := a.stops.add(a.decoder.Flush())
+		if t.End, t.Text = Length, t.Text+more; !stopped {
+			t.Text += a.stops.rest()
+		}
+	}
+	return t, nil
+}
+
+// candidates are the most likely tokens.
+func (a *answer) candidates(logits []float32, sum float32) []Candidate {
+	if a.Top == 0 {
+		return nil
+	}
+	a.ranked = slices.Grow(a.ranked[:0], a.Top)[:a.Top]
+	a.top = a.top[:0]
+	attn.TopK(a.ranked, logits)
+	for _, id := range a.ranked {
+		a.top = append(a.top, Candidate{id, logits[id] - sum})
+	}
+	return a.top
+}
+
+// leave ends the job.
+func (a *answer) leave() {
+	a.model.engine.leave(a.job)
+	a.settle()
+}
+
+// settle gives the session its sequence back.
+func (a *answer) settle() {
+	if a.Session != nil {
+		a.Session.takeBack(a.job)
+	}
+}

@@ -1,0 +1,372 @@
+package lm
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// generalKeys are the keys of a GGUF file under "general.".
+type generalKeys struct {
+	Architecture string `json:"architecture"`
+}
+
+// architectureKeys are those under the name of the architecture.
+type architectureKeys struct {
+	Blocks      int      `json:"block_count"`
+	Further     int      `json:"nextn_predict_layers"` // the last ones, which guess further tokens
+	Dim         int      `json:"embedding_length"`
+	Heads       perLayer `json:"attention.head_count"`
+	KVHeads     perLayer `json:"attention.head_count_kv"`
+	KeyDim      *int     `json:"attention.key_length"`
+	ValueDim    *int     `json:"attention.value_length"`
+	FFN         perLayer `json:"feed_forward_length"`
+	Vocab       *int     `json:"vocab_size"`
+	Positions   float64  `json:"context_length"`
+	Epsilon     *float64 `json:"attention.layer_norm_rms_epsilon"`
+	Rotated     *int     `json:"rope.dimension_count"`
+	Theta       *float64 `json:"rope.freq_base"`
+	Window      *int     `json:"attention.sliding_window"`
+	Sliding     sliding  `json:"attention.sliding_window_pattern"`
+	ScalingType *string  `json:"rope.scaling.type"`
+	Factor      *float64 `json:"rope.scaling.factor"`
+	OldFactor   *float64 `json:"rope.scale_linear"`
+	Original    float64  `json:"rope.scaling.original_context_length"`
+	Magnitude   *float64 `json:"rope.scaling.attn_factor"`
+	Fast        float64  `json:"rope.scaling.yarn_beta_fast"`
+	Slow        float64  `json:"rope.scaling.yarn_beta_slow"`
+	ScoreCap    *float64 `json:"attn_logit_softcapping"`
+	LogitCap    *float64 `json:"final_logit_softcapping"`
+	LocalTheta  *float64 `json:"rope.freq_base_swa"`
+	Experts     int      `json:"expert_count"`
+	Used        int      `json:"expert_used_count"`
+	ExpertFFN   int      `json:"expert_feed_forward_length"`
+	SharedFFN   int      `json:"expert_shared_feed_forward_length"`
+	ConvWidth   int      `json:"ssm.conv_kernel"`
+	Inner       int      `json:"ssm.inner_size"`
+	StateDim    int      `json:"ssm.state_size"`
+	StateHeads  int      `json:"ssm.time_step_rank"`
+	KeyHeads    int      `json:"ssm.group_count"`
+	Interval    *int     `json:"full_attention_interval"`
+	Recurrent   []bool   `json:"attention.recurrent_layers"`
+	Sections    []int    `json:"rope.dimension_sections"`
+
+	of *architecture
+}
+
+// perLayer is a number for all layers, or a list of one for each; none if the file has no such key.
+type perLayer []int
+
+func (p *perLayer) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' {
+		return json.Unmarshal(data, (*[]int)(p))
+	}
+	*p = make(perLayer, 1)
+	return json.Unmarshal(data, &(*p)[0])
+}
+
+// of all layers is the one number, 0 for none. Blocks that are no layers may have others.
+func (p perLayer) of(layers, blocks int, key string) (int, error) {
+	switch n := len(p); {
+	case n == 0:
+		return 0, nil
+	case n > 1 && n != blocks:
+		return 0, fmt.Errorf("%s has %d numbers, want one, or block_count, %d", key, n, blocks)
+	}
+	if of := p[:max(0, min(len(p), layers))]; len(slices.Compact(slices.Clone(of))) > 1 {
+		return 0, fmt.Errorf("%s is %v, want one number, or the same for each of %d layers", key,
+			[]int(of), layers)
+	}
+	return p[0], nil
+}
+
+// sliding says which layers have a window: of so many consecutive ones all but the last, or each
+// layer for itself.
+type sliding struct {
+	period int
+	layers []bool
+}
+
+func (s *sliding) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' {
+		return json.Unmarshal(data, &s.layers)
+	}
+	err := json.Unmarshal(data, &s.period)
+	if err == nil && s.period < 1 {
+		err = fmt.Errorf("attention.sliding_window_pattern is %d, want 1 or more, or bools", s.period)
+	}
+	return err
+}
+
+// readMetadata reads what the metadata of a GGUF file says of a model with some tokens.
+func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNames) {
+	var general generalKeys
+	l.Metadata("general", &general, idleGeneral)
+	if l.Err != nil {
+		return config{}, nil
+	}
+	name := general.Architecture
+	a, err := architectureOf("general.architecture", name, (*architecture).ggufName)
+	if l.Check("", err); err != nil {
+		return config{}, nil
+	}
+	k := architectureKeys{of: a}
+	l.Metadata(name, &k, idleArchitecture)
+	l.CheckMetadata(idleElsewhere)
+	c, err := k.config(len(v.Tokens))
+	if err != nil {
+		l.Check("", fmt.Errorf("%s.%w", name, err))
+	}
+	c.Tied, c.Stop = !l.Has(a.file.head+".weight"), v.Stop()
+	return c, a.file
+}
+
+// config is the model that keys mean.
+func (k *architectureKeys) config(vocab int) (config, error) {
+	layers := k.Blocks - k.Further
+	if k.Further < 0 || k.Further > 0 && layers < 1 {
+		return config{}, fmt.Errorf("nextn_predict_layers is %d, want 0 or more, and less than "+
+			"block_count, %d", k.Further, k.Blocks)
+	}
+	heads, err := k.Heads.of(layers, k.Blocks, "attention.head_count")
+	kvHeads, kvErr := k.KVHeads.of(layers, k.Blocks, "attention.head_count_kv")
+	ffn, ffnErr := k.FFN.of(layers, k.Blocks, "feed_forward_length")
+	if err = cmp.Or(err, kvErr, ffnErr); err != nil {
+		return config{}, err
+	}
+	if k.KVHeads == nil {
+		kvHeads = heads
+	}
+	if k.FFN == nil && k.of.mixture != noExperts {
+		ffn = k.ExpertFFN // each layer has experts, so that it is the size of nothing
+	}
+	c := config{Layers: layers, Further: k.Further, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
+		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
+		AnyBias: true, Interleaved: k.of.pairs}
+	c.Theta = *cmp.Or(k.Theta, new(10000.0))
+	err = weights.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
+		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
+		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
+	if err == nil {
+		k.of.apply(&c)
+	}
+	for _, step := range []func(*config) error{k.checkShape, k.scores, k.experts, k.states, k.windows,
+		k.rotations} {
+		if err == nil {
+			err = step(&c)
+		}
+	}
+	return c, err
+}
+
+func (k *architectureKeys) checkShape(c *config) error {
+	if k.Epsilon == nil {
+		return fmt.Errorf("attention.layer_norm_rms_epsilon is not there, want a number")
+	}
+	c.Epsilon = *k.Epsilon
+	for _, same := range []struct {
+		key  string
+		said *int
+		want int
+	}{
+		{"vocab_size", k.Vocab, c.Vocab}, // as many as tokenizer.ggml.tokens
+		{"attention.value_length", k.ValueDim, c.HeadDim},
+	} {
+		if same.said != nil && *same.said != same.want {
+			return fmt.Errorf("%s is %d, want %d", same.key, *same.said, same.want)
+		}
+	}
+	return c.checkShape("attention.head_count", "attention.head_count_kv", "attention.key_length",
+		"attention.layer_norm_rms_epsilon")
+}
+
+// states says which layers keep some, and of what shape.
+func (k *architectureKeys) states(c *config) error {
+	if !k.of.states {
+		if k.ConvWidth != 0 || k.Inner != 0 || k.StateDim != 0 || k.StateHeads != 0 ||
+			k.KeyHeads != 0 || k.Interval != nil || k.Recurrent != nil || k.Sections != nil {
+			return fmt.Errorf("ssm.conv_kernel is %d, or other keys of ssm, full_attention_interval, "+
+				"attention.recurrent_layers or rope.dimension_sections are there, want none for this "+
+				"architecture", k.ConvWidth)
+		}
+		return nil
+	}
+	s, interval := &c.States, *cmp.Or(k.Interval, new(4))
+	*s = states{Layers: make([]bool, c.Layers), Width: k.ConvWidth, KeyDim: k.StateDim,
+		ValueDim: k.Inner / max(k.StateHeads, 1), KeyHeads: k.KeyHeads, Heads: k.StateHeads,
+		Negated: true, Interleaved: k.of.file.ba == ""}
+	if n := len(k.Recurrent); interval < 1 || n > 0 && n != k.Blocks {
+		return fmt.Errorf("full_attention_interval is %d and attention.recurrent_layers has %d, want 1 "+
+			"or more, and block_count, %d", interval, n, k.Blocks)
+	}
+	for i := range s.Layers {
+		if s.Layers[i] = (i+1)%interval != 0; k.Recurrent != nil {
+			s.Layers[i] = k.Recurrent[i]
+		}
+	}
+	return s.check("ssm.conv_kernel", "ssm.state_size", "ssm.inner_size", "ssm.group_count",
+		"ssm.time_step_rank")
+}
+
+// experts says how many a layer has. What llama.cpp takes for granted is taken here.
+func (k *architectureKeys) experts(c *config) error {
+	kind, e := k.of.mixture, &c.Experts
+	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
+	e.Normalized = kind != sharedExperts || k.of.states
+	if kind == sharedExperts {
+		e.Shared = cmp.Or(k.SharedFFN, c.FFN)
+	} else if k.SharedFFN != 0 {
+		return fmt.Errorf("expert_shared_feed_forward_length is %d, want 0", k.SharedFFN)
+	}
+	if kind == noExperts && (e.Count != 0 || e.Used != 0 || k.ExpertFFN != 0) {
+		return fmt.Errorf("expert_count is %d, expert_used_count %d and expert_feed_forward_length %d, "+
+			"want 0 for this architecture", e.Count, e.Used, k.ExpertFFN)
+	}
+	if kind != noExperts && e.Count < 1 {
+		return fmt.Errorf("expert_count is %d, want 1 or more", e.Count)
+	}
+	return e.check("expert_count", "expert_used_count", "expert_feed_forward_length")
+}
+
+// scores says how scores and logits are scaled and bounded.
+func (k *architectureKeys) scores(c *config) error {
+	if n := k.of.largest; n > 0 && c.Layers == n { // as others read it
+		c.ScoreScale = float32(1 / math.Sqrt(float64(c.Dim/c.Heads)))
+	}
+	for _, s := range []struct {
+		key   string
+		said  *float64
+		usual float64
+		to    *float32
+	}{
+		{"attn_logit_softcapping", k.ScoreCap, k.of.scoreCap, &c.ScoreCap},
+		{"final_logit_softcapping", k.LogitCap, k.of.logitCap, &c.LogitCap},
+	} {
+		switch {
+		case s.said == nil:
+			*s.to = float32(max(s.usual, 0))
+		case s.usual < 0 || !(*s.said >= 0 && *s.said <= math.MaxFloat32):
+			return fmt.Errorf("%s is %v, want a number, 0 or more, and only for gemma", s.key, *s.said)
+		default:
+			*s.to = float32(*s.said)
+		}
+	}
+	return nil
+}
+
+// windows says which layers have a window.
+func (k *architectureKeys) windows(c *config) error {
+	c.Windows = make([]int, c.Layers)
+	if k.Window == nil || *k.Window == 0 {
+		return nil // where others have no window, either, whatever the pattern
+	}
+	if *k.Window < 0 {
+		return fmt.Errorf("attention.sliding_window is %d, want 0 or more", *k.Window)
+	}
+	if n := len(k.Sliding.layers); n > 0 && n != k.Blocks {
+		return fmt.Errorf("attention.sliding_window_pattern has %d layers, want block_count, %d", n,
+			k.Blocks)
+	}
+	for i := range c.Windows {
+		period := cmp.Or(k.Sliding.period, k.of.period)
+		slides := period == 0 || i%period < period-1
+		if k.Sliding.layers != nil {
+			slides = k.Sliding.layers[i]
+		}
+		if slides {
+			c.Windows[i] = *k.Window
+		}
+	}
+	return nil
+}
+
+// rotations are those of rope.*. A factor without a type is linear.
+func (k *architectureKeys) rotations(c *config) error {
+	if c.Theta < 1 {
+		return fmt.Errorf("rope.freq_base is %v, want 1 or more", c.Theta)
+	}
+	if err := k.localRotations(c); err != nil {
+		return err
+	}
+	if k.Factor != nil && k.OldFactor != nil {
+		return fmt.Errorf("rope.scaling.factor is %v, and rope.scale_linear %v, want one of them",
+			*k.Factor, *k.OldFactor)
+	}
+	factor := *cmp.Or(k.Factor, k.OldFactor, new(1.0))
+	if factor == 0 {
+		factor = 1 // as others read it
+	}
+	s := &c.Scaling
+	if k.of.longRotation {
+		return k.longRotations(c)
+	}
+	switch kind := *cmp.Or(k.ScalingType, new("linear")); kind {
+	case "none":
+		c.Trained = s.trained(k.Positions)
+		return nil
+	case "linear", "yarn":
+		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
+		if k.of.betweenPairs { // llama.cpp rounds to pairs, unlike the model's own definition
+			s.Truncate = new(false)
+		}
+	default:
+		return fmt.Errorf("rope.scaling.type is %q, want none, linear or yarn", kind)
+	}
+	if err := s.complete(c.Theta, k.Positions); err != nil {
+		return fmt.Errorf("rope.scaling %w", err)
+	}
+	c.Trained = s.trained(k.Positions)
+	if k.Magnitude != nil {
+		return k.magnify(s)
+	}
+	return nil
+}
+
+// localRotations are those of layers with a window, and of a part of heads.
+func (k *architectureKeys) localRotations(c *config) error {
+	c.Rotated = *cmp.Or(k.Rotated, &c.HeadDim)
+	if c.Rotated != c.HeadDim && !k.of.partial || c.Rotated < 2 || c.Rotated%2 != 0 ||
+		c.Rotated > c.HeadDim {
+		return fmt.Errorf("rope.dimension_count is %d, want %d, or for phi3 an even number below",
+			c.Rotated, c.HeadDim)
+	}
+	c.LocalTheta = *cmp.Or(k.LocalTheta, &k.of.localTheta)
+	if k.LocalTheta != nil && (k.of.localTheta == 0 || c.LocalTheta < 1) {
+		return fmt.Errorf("rope.freq_base_swa is %v, want 1 or more, and only for gemma3",
+			c.LocalTheta)
+	}
+	return nil
+}
+
+// longRotations are stretched by factors that are tensors, if the file has them.
+func (k *architectureKeys) longRotations(c *config) error {
+	if kind := *cmp.Or(k.ScalingType, new(longRope)); kind != longRope && kind != "none" ||
+		*cmp.Or(k.Factor, k.OldFactor, new(1.0)) > 1 {
+		return fmt.Errorf("rope.scaling.type is %q and its factor %v, want longrope, and 1", kind,
+			*cmp.Or(k.Factor, k.OldFactor, new(1.0)))
+	}
+	s := &c.Scaling
+	s.Original, s.Magnitude = cmp.Or(k.Original, k.Positions), cmp.Or(k.Magnitude, new(1.0))
+	c.Trained = s.trained(k.Positions)
+	if !(*s.Magnitude > 0 && *s.Magnitude < 1e9) {
+		return fmt.Errorf("rope.scaling.attn_factor is %v, want a number above 0", *s.Magnitude)
+	}
+	return nil
+}
+
+// magnify multiplies what yarn's rotations do to queries and keys.
+func (k *architectureKeys) magnify(s *scaling) error {
+	switch x := *k.Magnitude; {
+	case s.Type != "yarn" && x != 1, !(x > 0):
+		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
+			"a number above 0", x, s.Type)
+	case s.Type == "yarn" && x != 1:
+		s.Magnitude = new(x * yarnMagnitude(s.Factor, 1))
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package lm
+
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
+
+// idleGeneral are keys under "general." without effect: what a file is called, where it is from and
+// who made it, and how tokens are drawn, which the command line says.
+var idleGeneral = strictjson.Idle{
+	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
+	"name": nil, "basename": nil, "author": nil, "version": nil, "organization": nil,
+	"finetune": nil, "description": nil, "quantized_by": nil, "size_label": nil, "license": nil,
+	"license.*": nil, "url": nil, "doi": nil, "uuid": nil, "repo_url": nil, "hf_repo": nil,
+	"source.*": nil, "base_model.*": nil, "dataset.*": nil, "tags": nil, "languages": nil,
+	"datasets": nil, "sampling.*": nil, "parameter_count": nil,
+}
+
+// idleArchitecture are those under the architecture's name. Where a key asks for something else
+// with other values, those without effect are listed.
+var idleArchitecture = strictjson.Idle{
+	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
+	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
+	"pooling_type": {"0"}, "expert_gating_func": {"1"}, "expert_weights_scale": {"0", "1"},
+	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
+	"interleave_moe_layer_step":    {"0", "1"},
+	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
+	"rope.scaling.yarn_log_multiplier": {"0"},
+}
+
+// idleElsewhere are the keys of other groups: how somebody's programs made the file.
+var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*": nil}
+
+// idleTensorsGGUF are tensors without effect on a model: angles that are computed here, and layers
+// that guess further tokens.
+func idleTensorsGGUF(c *config, names *tensorNames) []string {
+	idle := []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
+	for i := range c.Further {
+		idle = append(idle, fmt.Sprintf(names.layer, c.Layers+i)+"*")
+	}
+	return idle
+}

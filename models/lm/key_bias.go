@@ -1,0 +1,139 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Biases of keys that are large beside what varies in keys take the bits of a small cache: keys are
+// rounded in steps of their largest elements. What that does to scores is measured here, with keys
+// and queries that the weights make of random inputs.
+
+// Scores that are wrong by noise make weights wrong by as much. This much is said, if it is some
+// times what it would be without the biases.
+const (
+	loudNoise  = 0.05
+	timesNoise = 3
+)
+
+// Warnings says in sentences what a user might not expect of the model with its options: caches
+// that do not bear the biases of its keys, and answers that no token ends.
+func (m *Model) Warnings() (texts []string, err error) {
+	if len(m.ends) == 0 {
+		texts = append(texts, "no token of the model ends an answer")
+	}
+	if m.options.Products != Integers && m.stored {
+		texts = append(texts, "blocks are multiplied as float32: Products Integers is many times as fast")
+	}
+	text, err := biases(m.net, &m.engine.settings)
+	if text != "" {
+		texts = append(texts, text)
+	}
+	return texts, err
+}
+
+// biases says if the cache does not bear the biases of keys.
+func biases(m *model, s *settings) (string, error) {
+	if s.keys < attn.I8 {
+		return "", nil
+	}
+	r := &runner{model: m, pool: attn.NewPool(s.workers)}
+	defer func() { _ = r.pool.Close() }() // nobody uses it
+	worst, without, at := 0.0, 0.0, 0
+	for i := range m.layers {
+		if m.layers[i].k.Bias == nil {
+			continue
+		}
+		all, err := r.keyNoise(i, s.keys, true)
+		if err != nil {
+			return "", err
+		}
+		if all > worst {
+			worst, at = all, i
+		}
+	}
+	if worst < loudNoise {
+		return "", nil
+	}
+	without, err := r.keyNoise(at, s.keys, false)
+	if err != nil || worst < timesNoise*without {
+		return "", err
+	}
+	half, err := r.keyNoise(at, attn.F16, true)
+	return fmt.Sprintf("the biases of keys are beyond what keys of %v bear: rounding makes scores of "+
+		"layer %d wrong by %.2g, and without them by %.2g; with keys of f16 it is %.2g", s.keys, at,
+		worst, without, half), err
+}
+
+// keyNoise is how wrong scores of a layer become when keys are rounded to a type: the root mean
+// square over a page of keys, less what all keys of a query have in common, which no weight sees.
+func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, error) {
+	l, n, d := r.layers[layer], attn.Block, r.HeadDim
+	r.randomRows(&l, n)
+	if !biased {
+		l.k.Bias = nil
+	}
+	q, k := r.queriesAndKeys(&l)
+	if r.err != nil {
+		return 0, r.err
+	}
+	wrong, err := rounded(k, kind)
+	if err != nil {
+		return 0, err
+	}
+	for h := range k.H {
+		for i := range n {
+			for j, e := range k.Row(0, h, i) {
+				wrong.Row(0, h, i)[j] -= e
+			}
+		}
+	}
+	scores, sum := make([]float64, n), 0.0
+	for h := range r.Heads {
+		for i := range n {
+			mean := 0.0
+			for j := range scores {
+				e := attn.Dot(q.Row(0, h, i), wrong.Row(0, h/(r.Heads/r.KVHeads), j))
+				scores[j] = float64(e) / math.Sqrt(float64(d))
+				mean += scores[j] / float64(n)
+			}
+			for _, e := range scores {
+				sum += (e - mean) * (e - mean)
+			}
+		}
+	}
+	return math.Sqrt(sum / float64(r.Heads*n*n)), nil
+}
+
+// randomRows sets what a layer's matrices get to normed rows, the same for all layers.
+func (r *runner) randomRows(l *layer, n int) {
+	source := rand.New(rand.NewPCG(1, 1))
+	r.x = resize(r.x, n*r.Dim)
+	for i := range r.x {
+		r.x[i] = float32(source.NormFloat64())
+	}
+	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
+	r.positions = r.positions[:0]
+	for i := range n {
+		r.positions = append(r.positions, int32(i))
+	}
+}
+
+// rounded is what a cache of a type returns of keys.
+func rounded(k attn.Tensor, kind attn.Format) (attn.Tensor, error) {
+	c, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: k.H, HeadDim: k.D, ValueDim: k.D,
+		Capacity: k.L, Format: kind})
+	if err != nil {
+		return attn.Tensor{}, err
+	}
+	defer func() { _ = c.Close() }() // it is open, so nothing can fail
+	if err := c.Append(k, k); err != nil {
+		return attn.Tensor{}, err
+	}
+	x := make([]float32, 2*k.L*k.H*k.D)
+	read := attn.BLHD(x[len(x)/2:], 1, k.L, k.H, k.D)
+	return read, c.Read(read, attn.BLHD(x, 1, k.L, k.H, k.D), 0)
+}

@@ -1,0 +1,302 @@
+package lm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/tokenizer"
+)
+
+// Errors of this package, for errors.Is, beside those of package attn.
+var (
+	ErrContext  = errors.New("too many tokens for the context")
+	ErrBusy     = errors.New("another call uses the session")
+	ErrTemplate = errors.New("the chat template does not take the messages")
+	ErrClosed   = attn.ErrClosed
+)
+
+// Format is how matrices, keys or values are kept.
+type Format int
+
+const (
+	Default Format = iota // as the field's documentation says
+	F32
+	F16
+	BF16
+	I8 // 8-bit integers with a scale: of a column of a matrix, or of a token and head
+	I4 // 4-bit integers with a scale of a token and head; not for matrices
+)
+
+// formatNames are the names of formats, as flags and errors have them.
+var formatNames = [...]string{"default", "f32", "f16", "bf16", "i8", "i4"}
+
+// String returns the format's name: "default", "f32", "f16", "bf16", "i8" or "i4".
+func (f Format) String() string {
+	if f < Default || f > I4 {
+		return fmt.Sprintf("Format(%d)", int(f))
+	}
+	return formatNames[f]
+}
+
+// of is the format that package attn has, −1 for Default.
+func (f Format) of() attn.Format {
+	return [...]attn.Format{-1, attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4}[f]
+}
+
+// Products says how matrices are multiplied.
+type Products int
+
+const (
+	ByFile   Products = iota // Integers for GGUF files, Floats for folders
+	Floats                   // in float32
+	Integers                 // in 8-bit integers, and attention where keys and values are integers
+	BFloat16                 // not there yet: Open returns ErrOption
+)
+
+// String returns the name of the constant.
+func (p Products) String() string {
+	if p < ByFile || p > BFloat16 {
+		return fmt.Sprintf("Products(%d)", int(p))
+	}
+	return [...]string{"ByFile", "Floats", "Integers", "BFloat16"}[p]
+}
+
+// Options say how a model is opened and run. The zero value will do.
+type Options struct {
+	Workers  int      // threads; 0: GOMAXPROCS
+	Weights  Format   // of matrices; Default: as the files have them, I8 for a folder with Integers
+	Products Products // how matrices are multiplied
+
+	// Keys and Values are the formats of caches. Default is F16 for GGUF files and F32 for folders,
+	// and for Values the format of Keys.
+	Keys, Values Format
+
+	Context   int   // most tokens of a sequence; 0: what the model was trained for, at most 8192
+	Sequences int   // most sequences in a step; 0: 16. More wait
+	Memory    int64 // most bytes of keys, values and states; 0: half of what the system has free
+	Chunk     int   // tokens of prompts in a step; 0: 256
+
+	Pack string // a file of packed matrices, from which a model opens at once; written if not there
+
+	Draft   *Model // a smaller model with the same tokens, which guesses some; its owner closes it
+	Guesses int    // tokens that Draft guesses at a time; 0: 4
+
+	Progress func(done, of int64) // is called with bytes of files while a model is opened
+
+	// Cache makes what keeps keys and values elsewhere than in this process; nil: pages here.
+	Cache func(CacheConfig) (Cache, error)
+}
+
+// Model is a language model. Its methods may be called from any number of goroutines: they share
+// steps of the model.
+type Model struct {
+	net         *model
+	engine      *engine
+	options     Options
+	tokens      *tokenize.Tokenizer
+	tokenizer   *tokenizer.Tokenizer
+	template    *chat.Template
+	ends        []int32
+	stored      bool // in a GGUF file
+	fingerprint fingerprint
+	sizes       Sizes // of a random model
+}
+
+// Open opens a GGUF file, or the first of several of one model, or a folder as transformers writes
+// it. Files must not change while the model is open. The error names the file and what is wrong
+// with it; it is [attn.ErrOption] for Options that do not fit.
+func Open(path string, o Options) (*Model, error) {
+	m, err := read(path, o)
+	if err != nil {
+		return nil, err
+	}
+	go debug.FreeOSMemory() // that of what files were read into
+	return m.start()
+}
+
+// read reads a model that does not run yet.
+func read(path string, o Options) (*Model, error) {
+	stored := isFile(path)
+	if err := o.complete(stored); err != nil {
+		return nil, err
+	}
+	if stored {
+		return loadFile(path, &o)
+	}
+	return loadFolder(path, &o)
+}
+
+// complete sets what is left open and refuses what does not fit.
+func (o *Options) complete(stored bool) error {
+	for _, n := range []struct {
+		name        string
+		is          *int
+		usual, most int
+	}{{"Workers", &o.Workers, runtime.GOMAXPROCS(0), attn.MaxWorkers},
+		{"Sequences", &o.Sequences, 16, 1 << 16}, {"Chunk", &o.Chunk, 256, 1 << 28},
+		{"Context", &o.Context, 0, 1 << 28}, {"Guesses", &o.Guesses, 4, 64}} {
+		if *n.is < 0 || *n.is > n.most {
+			return fmt.Errorf("%w: Options.%s is %d, want 0 to %d", attn.ErrOption, n.name, *n.is, n.most)
+		}
+		if *n.is == 0 {
+			*n.is = n.usual
+		}
+	}
+	if o.Memory < 0 {
+		return fmt.Errorf("%w: Options.Memory is %d, want 0 or more", attn.ErrOption, o.Memory)
+	}
+	return o.completeFormats(stored)
+}
+
+func (o *Options) completeFormats(stored bool) error {
+	for name, f := range map[string]Format{"Weights": o.Weights, "Keys": o.Keys, "Values": o.Values} {
+		if f < Default || f > I4 || f == I4 && name == "Weights" {
+			return fmt.Errorf("%w: Options.%s is %v, want Default, F32, F16, BF16 or I8, for keys and "+
+				"values also I4", attn.ErrOption, name, f)
+		}
+	}
+	if o.Products < ByFile || o.Products >= BFloat16 {
+		return fmt.Errorf("%w: Options.Products is %v, want ByFile, Floats or Integers", attn.ErrOption,
+			o.Products)
+	}
+	if o.Products == ByFile {
+		o.Products = Floats
+		if stored && o.Weights == Default {
+			o.Products = Integers
+		}
+	}
+	if o.Keys == Default {
+		o.Keys = F32
+		if stored {
+			o.Keys = F16
+		}
+	}
+	if o.Values == F32 && o.Keys != F32 {
+		return fmt.Errorf("%w: Options.Values is f32 and Keys %v, want values of another format, or "+
+			"keys of f32", attn.ErrOption, o.Keys)
+	}
+	if o.Products == Integers && o.Weights == Default && !stored {
+		o.Weights = I8
+	}
+	if o.Products == Integers && o.Weights != I8 && !(stored && o.Weights == Default) {
+		return fmt.Errorf("%w: Options.Weights is %v and Products Integers, want I8, or Default",
+			attn.ErrOption, o.Weights)
+	}
+	return nil
+}
+
+// matrices says of what kind matrices are, for files of them.
+func (o *Options) matrices() string {
+	return fmt.Sprintf("weights %v, integers %v", o.Weights, o.Products == Integers)
+}
+
+// start makes the engine of a model that was loaded.
+func (m *Model) start() (*Model, error) {
+	o := &m.options
+	s := settings{workers: o.Workers, places: o.Sequences, chunk: o.Chunk, context: o.Context,
+		memory: o.Memory, keys: o.Keys.of(), integers: o.Products == Integers, guesses: o.Guesses,
+		cache: o.Cache}
+	if o.Values != Default && o.Values != o.Keys {
+		s.values = o.Values.of()
+	}
+	if s.memory == 0 {
+		s.memory = freeMemory() / 2
+	}
+	if o.Draft != nil {
+		if err := sameTokens(o.Draft, m); err != nil {
+			return nil, err
+		}
+		s.draft = o.Draft.net
+	}
+	var err error
+	m.engine, err = newEngine(m.net, s)
+	return m, err
+}
+
+// contextOf is how many tokens a sequence may have.
+func (o *Options) contextOf(trained int) int {
+	switch {
+	case o.Context > 0:
+		return o.Context
+	case trained > 0:
+		return min(trained, usualContext)
+	}
+	return usualContext
+}
+
+const usualContext = 8192
+
+// checkTokens refuses numbers that are no tokens.
+func (m *Model) checkTokens(tokens []int32) error {
+	for i, token := range tokens {
+		if token < 0 || int(token) >= m.net.Vocab {
+			return fmt.Errorf("%w: token %d of the prompt is %d, want 0 to %d", attn.ErrOption, i, token,
+				m.net.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// Context returns the most tokens that a sequence may have.
+func (m *Model) Context() int { return m.options.Context }
+
+// Sizes returns the shape of the model. Seed is 0 but for a model of [Random].
+func (m *Model) Sizes() Sizes {
+	return Sizes{Layers: m.net.Layers, Hidden: m.net.Dim, Heads: m.net.Heads, KVHeads: m.net.KVHeads,
+		FFN: m.net.FFN, Vocab: m.net.Vocab, Seed: m.sizes.Seed}
+}
+
+// String describes the model and how it runs in a line.
+func (m *Model) String() string {
+	o := &m.options
+	values := o.Values
+	if values == Default {
+		values = o.Keys
+	}
+	return fmt.Sprintf("%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d "+
+		"MiB, products %v, keys %v, values %v, context %d; kernels %s, %d workers", m.net.Layers,
+		m.net.Dim, m.net.Heads, m.net.KVHeads, m.net.HeadDim, m.net.Vocab, m.net.memory>>20, o.Products,
+		o.Keys, values, o.Context, attn.Implementation(), o.Workers)
+}
+
+// Tokenizer returns the model's tokenizer.
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tokenizer }
+
+// Template returns the model's chat template, whose Source is "" if there is none. Its Now may be
+// set before conversations.
+func (m *Model) Template() *chat.Template { return m.template }
+
+// Prompt returns the tokens of a conversation, up to where the model's answer begins, by its chat
+// template. variables are passed to the template. The error is [ErrTemplate] where there is no
+// template, or it refuses the messages.
+func (m *Model) Prompt(messages []chat.Message, variables map[string]any) ([]int32, error) {
+	if why := m.tokens.Template.Others; m.template.Source == "" && why != "" {
+		return nil, fmt.Errorf("%w: the model has no usual chat template: %s", ErrTemplate, why)
+	}
+	pieces, err := m.template.Render(messages, variables)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
+	}
+	inner := make([]tokenize.Piece, len(pieces))
+	for i, p := range pieces {
+		inner[i] = tokenize.Piece(p)
+	}
+	return m.tokens.Conversation(inner)
+}
+
+// Close ends all answers with [ErrClosed], waits for the step that is being computed, and gives the
+// model's memory back. Sessions are closed with it.
+func (m *Model) Close() error {
+	if !m.engine.close() {
+		return fmt.Errorf("%w: the model was closed", ErrClosed)
+	}
+	return nil
+}
+
+// ReadBytes returns how many bytes of matrices a step of one token reads.
+func (m *Model) ReadBytes() int { return m.net.packed }

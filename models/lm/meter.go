@@ -1,0 +1,29 @@
+package lm
+
+import "time"
+
+// meter counts tokens and time: steps with parts of prompts apart from steps that only decode. The
+// engine's mutex guards it.
+type meter struct {
+	read, beside    int // tokens of prompts, and those that others decoded in the same steps
+	made, steps     int // of steps that only decode
+	shared          int // tokens of prompts that were not computed again
+	right           int // guesses that were chosen
+	reading, making time.Duration
+	peak            int // bytes of the cache in use
+}
+
+func (m *meter) count(b *batch, took time.Duration) {
+	if b.read > 0 {
+		m.read, m.beside, m.reading = m.read+b.read, m.beside+b.made, m.reading+took
+	} else {
+		m.made, m.steps, m.making = m.made+b.made, m.steps+1, m.making+took
+	}
+}
+
+// counts is what there was so far.
+func (e *engine) counts() meter {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.meter
+}

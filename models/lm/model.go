@@ -1,0 +1,215 @@
+package lm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// model is the weights of a decoder. It does not change, so any number of engines may run it.
+type model struct {
+	config
+	embedding *weights.Table // a row for each token
+	layers    []layer
+	norm      []float32
+	head      weights.Linear // from the last state to a logit for each token
+	packed    int            // bytes of matrices,
+	memory    int            // and of all weights
+}
+
+// layer is one block of the decoder.
+type layer struct {
+	attentionNorm, ffnNorm       []float32
+	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
+	qNorm, kNorm                 []float32 // of one head; nil for none
+	q, k, v, out, gate, up, down weights.Linear
+	rope                         *nn.Rope
+	sinks                        []float32      // of each head; nil for none
+	experts                      *mixture       // in the place of gate, up and down; nil for none
+	share                        weights.Linear // of what attention returns, if that is gated
+	delta                        *delta         // in the place of attention; nil for none
+}
+
+// newModel takes matrices as kind, or if it is negative each as the folder has it.
+func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format) *model {
+	m := &model{config: *c}
+	rope, local := m.ropes(l, names)
+	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
+	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
+	head := weights.Part{Name: names.head, Out: c.Vocab}
+	if c.Tied {
+		head.Name = names.embedding
+	}
+	m.head = l.Linear(kind, c.Dim, false, head)
+	var shared *weights.Linear
+	if c.Tied {
+		shared = &m.head
+	}
+	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
+	b := layerBuilder{Loader: l, config: c, kind: kind}
+	for i := 0; i < c.Layers && l.Err == nil; i++ {
+		b.at = fmt.Sprintf(names.layer, i)
+		m.layers = append(m.layers, b.layer(i, &names.layerNames))
+		if m.layers[i].rope = rope; c.Windows[i] > 0 && c.LocalTheta > 0 {
+			m.layers[i].rope = local
+		}
+	}
+	l.WritePack()
+	if l.Err == nil {
+		m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed
+	}
+	return m
+}
+
+// ropes are the rotations of layers without a window, and of those with one, if they are others.
+func (m *model) ropes(l *weights.Loader, names *tensorNames) (all, local *nn.Rope) {
+	factors := m.factors(l, names)
+	if l.Err != nil {
+		return nil, nil
+	}
+	all, err := m.rotation(factors)
+	if err == nil && m.LocalTheta > 0 {
+		local, err = m.local()
+	}
+	l.Check("", err)
+	return all, local
+}
+
+// factors are those of rotations that a file keeps as tensors; nil for none.
+func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
+	read := func(name string) []float32 {
+		if name == "" || !l.Has(name+".weight") {
+			return nil
+		}
+		return l.Tensor(name+".weight", m.Rotated/2)
+	}
+	s := &m.Scaling
+	short, long := read(names.short), read(names.long)
+	if short == nil && long == nil && s.Type == "" && s.Magnitude != nil && l.Err == nil {
+		short = slices.Repeat([]float32{1}, m.Rotated/2) // there is only a magnitude
+		long = short
+	}
+	if short == nil && long == nil {
+		return read(names.factors)
+	}
+	if short == nil || long == nil {
+		l.Fail("%s: there is only one of the tensors %s and %s, want both", l.Path, names.short,
+			names.long)
+		return nil
+	}
+	s.Type, s.Short, s.Long = longRope, nil, nil
+	for i := range short {
+		s.Short, s.Long = append(s.Short, float64(short[i])), append(s.Long, float64(long[i]))
+	}
+	return nil
+}
+
+// layerBuilder reads a layer, whose tensors' names begin alike.
+type layerBuilder struct {
+	*weights.Loader
+	*config
+	kind attn.Format
+	at   string
+	// bytes of matrices that a step of one token does not read
+	unread int
+}
+
+func (b *layerBuilder) layer(i int, n *layerNames) layer {
+	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
+	if b.States.of(i) {
+		l.delta = b.delta(n)
+	} else {
+		b.attention(&l, n)
+	}
+	if b.Sinks {
+		l.sinks = b.Tensor(b.at+n.sinks, b.Heads)
+	}
+	if b.Experts.of(i) {
+		l.experts = b.mixture(n)
+	} else {
+		b.network(&l, n)
+	}
+	if b.NormsAfter {
+		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
+	}
+	if b.QKNorm && l.delta == nil {
+		l.qNorm, l.kNorm = b.norm(n.qNorm, b.HeadDim), b.norm(n.kNorm, b.HeadDim)
+	}
+	return l
+}
+
+// norm reads the weights of a norm.
+func (b *layerBuilder) norm(name string, n int) []float32 {
+	x := b.Tensor(b.at+name+".weight", n)
+	for i := range x {
+		if b.LessOne {
+			x[i]++
+		}
+	}
+	return x
+}
+
+// attention reads matrices of queries, keys and values, which may be rows of one tensor, and the
+// one of the output.
+func (b *layerBuilder) attention(l *layer, n *layerNames) {
+	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+	rows := q
+	if b.Gated {
+		rows = 2 * q
+	}
+	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, rows, kv, kv)
+	if b.Interleaved {
+		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
+	}
+	if b.Gated { // rows of queries and of gates take turns, a head of each
+		turns := groupRows(b.Heads, b.HeadDim, b.HeadDim)
+		parts[0].Out, parts[0].Of = q, max(rows, parts[0].Of)
+		gates := parts[0]
+		parts[0].Order, gates.Order = turns[0], turns[1]
+		l.share = b.linear(gates, b.Dim, b.QKVBias)
+	}
+	for i, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
+		*to = b.linear(parts[i], b.Dim, b.QKVBias)
+	}
+	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
+}
+
+// network reads the matrices of a feed-forward network, of which two may be rows of one tensor.
+func (b *layerBuilder) network(l *layer, n *layerNames) {
+	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
+	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
+	l.up = b.linear(parts[1], b.Dim, b.FFNBias)
+	l.down = b.linear(b.part(n.down, b.Dim), b.FFN, b.FFNBias)
+}
+
+func (b *layerBuilder) part(name string, out int) weights.Part {
+	return weights.Part{Name: b.at + name, Out: out}
+}
+
+// parts are tensors of some outputs each, or rows of the one that has all, where the file has that
+// or the others have no names.
+func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
+	has := func(name string) bool { return b.Has(b.at + name + ".weight") }
+	fused, total := names[0] == "" || all != "" && has(all) && !has(names[0]), 0
+	for i, out := range outs {
+		p := b.part(names[i], out)
+		if fused {
+			p.Name, p.From = b.at+all, total
+		}
+		parts, total = append(parts, p), total+out
+	}
+	for i := range parts {
+		if fused {
+			parts[i].Of = total
+		}
+	}
+	return parts
+}
+
+// linear reads a matrix, and its bias if it must have one, or may have one and has.
+func (b *layerBuilder) linear(p weights.Part, in int, bias bool) weights.Linear {
+	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(p.Name+".bias"), p)
+}

@@ -1,0 +1,407 @@
+package lm
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/linattn"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// pages is a cache in this process: a store of pages for each layer with keys and values.
+type pages struct {
+	*model
+	stores    []*attn.Store // nil for layers that keep states
+	groups    []pageGroup
+	pool      *attn.Pool
+	integers  bool
+	slots     int // most sequences where layers have windows or keep states; 0: no bound
+	mu        sync.Mutex
+	sequences int                     // that there are
+	open      map[*linattn.State]bool // their states
+}
+
+// paged has a part in each store, and states of its own.
+type paged struct {
+	cache  *pages
+	layers []*attn.Sequence // nil for layers that keep states,
+	kept   []kept           // which are here
+}
+
+// newPages makes stores that fill the memory of the settings; without a bound, for a sequence in
+// each place and one more.
+func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
+	c := &pages{model: m, pool: pool, integers: s.attendsInIntegers(),
+		open: map[*linattn.State]bool{}}
+	sizes, err := c.sizes(s)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int]bool{} // windows
+	for i, window := range m.Windows {
+		if m.States.of(i) {
+			c.stores = append(c.stores, nil)
+			continue
+		}
+		count, most := sizes.full, 0
+		if window > 0 {
+			most = windowPages(window, s)
+			count = min(count, (most+1)*c.slots)
+		}
+		store, err := attn.NewStore(storeConfig(m, s, count))
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		if c.stores = append(c.stores, store); !known[window] {
+			known[window] = true
+			c.groups = append(c.groups, pageGroup{layer: i, store: store, most: most})
+		}
+	}
+	return c, nil
+}
+
+// windowPages is how many pages a sequence has at most in a layer with a window: the longest step
+// comes to the tokens that its first one sees, and whole pages go.
+func windowPages(window int, s *settings) int {
+	return min(pagesOf(s.context), pagesOf(window+min(s.chunk, s.context)+attn.Block-2))
+}
+
+// pageCounts divides memory among layers.
+type pageCounts struct {
+	full int // pages of each layer without a window
+}
+
+// sizes finds how many pages there are, and in slots how many sequences where that matters: layers
+// with windows or states get half of the memory, if others need the rest.
+func (c *pages) sizes(s *settings) (n pageCounts, err error) {
+	page, each := 0, 0 // bytes of a page in all layers without a window, and of a sequence in others
+	for i, window := range c.Windows {
+		switch {
+		case c.States.of(i):
+			state, err := linattn.NewState(c.States.config())
+			if err != nil {
+				return n, err
+			}
+			each += state.MemoryUse() + 4*c.States.Width*c.States.channels()
+			_ = state.Close() // it is open, so nothing can fail
+		case window > 0:
+			bytes, err := pageBytes(c.model, s)
+			if err != nil {
+				return n, err
+			}
+			each += (windowPages(window, s) + 1) * bytes
+		default:
+			bytes, err := pageBytes(c.model, s)
+			if err != nil {
+				return n, err
+			}
+			page += bytes
+		}
+	}
+	full := pagesOf(s.context) + 1
+	n.full = full * (s.places + 1)
+	if each > 0 {
+		c.slots = 2*s.places + 2
+	}
+	if s.memory == 0 {
+		return n, nil
+	}
+	left := s.memory
+	if each > 0 {
+		share := left
+		if page > 0 {
+			share /= 2
+		}
+		c.slots = int(min(share/int64(each), int64(4*s.places+64)))
+		if left -= int64(c.slots) * int64(each); c.slots < 1 {
+			return n, fmt.Errorf("%w: Options.Memory is %d bytes, and one sequence needs %d in layers with "+
+				"windows or states", attn.ErrMemory, s.memory, each)
+		}
+	}
+	if page > 0 {
+		n.full = int(min(left/int64(page), int64(full)*int64(4*s.places)))
+	}
+	if n.full < 2 {
+		return n, fmt.Errorf("%w: Options.Memory is %d bytes, and a page of %d tokens needs %d",
+			attn.ErrMemory, s.memory, attn.Block, page)
+	}
+	return n, nil
+}
+
+// pageBytes is the size of a page in one layer.
+func pageBytes(m *model, s *settings) (int, error) {
+	page, err := attn.NewStore(storeConfig(m, s, 1))
+	if err != nil {
+		return 0, err
+	}
+	bytes := page.MemoryUse()
+	return bytes, page.Close()
+}
+
+// pagesOf is how many pages some tokens fill.
+func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
+
+func storeConfig(m *model, s *settings, pages int) attn.StoreConfig {
+	return attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: pages,
+		Format: s.keys, ValueFormat: s.values}
+}
+
+func (c *pages) newSequence() (sequence, error) {
+	s := c.sequence()
+	for i, store := range c.stores {
+		if store != nil {
+			s.layers = append(s.layers, store.NewSequence())
+			continue
+		}
+		k, err := newKept(c.layers[i].delta, &c.States)
+		if err != nil {
+			s.release()
+			return nil, err
+		}
+		s.keep(i, k)
+	}
+	return s, nil
+}
+
+// sequence is one without layers.
+func (c *pages) sequence() paged {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sequences++
+	return paged{cache: c, kept: make([]kept, len(c.stores))}
+}
+
+// keep adds a layer that keeps states.
+func (s *paged) keep(layer int, k kept) {
+	s.layers, s.kept[layer] = append(s.layers, nil), k
+	s.cache.mu.Lock()
+	s.cache.open[k.state] = true
+	s.cache.mu.Unlock()
+}
+
+// states are those of a layer.
+func (c *pages) states(layer int, pieces []piece) (
+	convs []*nn.Conv, all []*linattn.State, _ error,
+) {
+	for _, p := range pieces {
+		k := p.seq.(paged).kept[layer]
+		convs, all = append(convs, k.conv), append(all, k.state)
+	}
+	return convs, all, nil
+}
+
+// step attends in one call for prompts and decoding together.
+func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
+	seqs, err := c.append(layer, k, v, pieces)
+	if err != nil {
+		return err
+	}
+	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, pieces, c.integers))
+}
+
+// append adds rows to a layer's sequences, which it returns.
+func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*attn.Sequence,
+	err error) {
+	each(pieces, func(i, from, to int) {
+		s := pieces[i].seq.(paged).layers[layer]
+		seqs, err = append(seqs, s), cmp.Or(err,
+			c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
+	})
+	return seqs, err
+}
+
+func (c *pages) forks() bool { return true }
+
+// inUse is the pages that are not free, and all states.
+func (c *pages) inUse() (bytes int) {
+	c.mu.Lock()
+	for s := range c.open {
+		bytes += s.MemoryUse()
+	}
+	c.mu.Unlock()
+	for _, s := range c.stores {
+		if s == nil {
+			continue
+		}
+		n := s.Config().Pages
+		bytes += s.MemoryUse() / n * (n - s.FreePages())
+	}
+	return bytes
+}
+
+func (c *pages) close() {
+	for _, s := range c.stores {
+		if s != nil {
+			_ = s.Close() // it is open, so nothing can fail
+		}
+	}
+	for s := range c.open {
+		_ = s.Close() // likewise
+	}
+}
+
+func (s paged) length() int {
+	if s.layers[0] == nil {
+		return s.kept[0].state.Len()
+	}
+	return s.layers[0].Len()
+}
+
+// fork shares the pages of the first n tokens, which reach must have found: a prompt that is common
+// to many is there once, and is read once for all of them.
+func (s paged) fork(n int) (sequence, error) {
+	f := s.cache.sequence()
+	for i, q := range s.layers {
+		if q != nil {
+			f.layers = append(f.layers, q.Fork())
+			if err := f.layers[i].Truncate(n); err != nil {
+				f.release()
+				return nil, err
+			}
+			continue
+		}
+		k, ok := s.kept[i].fork(n)
+		if !ok {
+			f.release()
+			return s.cache.newSequence()
+		}
+		f.keep(i, k)
+	}
+	return f, nil
+}
+
+// reach is the most of the first n tokens that a fork can have: states go back to the begin of a
+// chunk or to their mark, and layers with windows have no more than what the last tokens see.
+func (s paged) reach(n int) int {
+	for _, m := range []int{n, s.marked()} {
+		if m <= n && s.reaches(m) {
+			return m
+		}
+	}
+	return 0
+}
+
+// marked is the position to which states can go back, 0 for none.
+func (s paged) marked() int {
+	for _, k := range s.kept {
+		if k.state != nil {
+			return k.mark
+		}
+	}
+	return 0
+}
+
+func (s paged) reaches(n int) bool {
+	for i, q := range s.layers {
+		k := s.kept[i]
+		switch {
+		case q == nil && n < k.state.Len()/linattn.Chunk*linattn.Chunk && n != k.mark:
+			return false
+		case q != nil && q.First() > s.cache.sees(i, n):
+			return false
+		}
+	}
+	return n <= s.length()
+}
+
+func (s paged) mark() {
+	for i := range s.kept {
+		if k := &s.kept[i]; k.state != nil {
+			k.conv.Checkpoint()
+			k.state.Checkpoint()
+			k.mark = k.state.Len()
+		}
+	}
+}
+
+func (s paged) back(n int) (err error) {
+	for _, k := range s.kept {
+		if k.state != nil && n < k.state.Len()/linattn.Chunk*linattn.Chunk {
+			n = min(n, k.mark)
+		}
+	}
+	for i, q := range s.layers {
+		if q != nil {
+			err = cmp.Or(err, q.Truncate(n))
+		} else {
+			err = cmp.Or(err, s.kept[i].conv.Truncate(n), s.kept[i].state.Truncate(n))
+		}
+	}
+	return err
+}
+
+func (s paged) slide() {
+	for i, q := range s.layers {
+		if q != nil {
+			_ = q.DropBefore(s.cache.sees(i, q.Len())) // which is at most Len
+		}
+	}
+}
+
+// sees is the first token that the one after n tokens sees in a layer.
+func (c *pages) sees(layer, n int) int {
+	if w := c.Windows[layer]; w > 0 {
+		return max(0, n-w+1)
+	}
+	return 0
+}
+
+// save writes what each layer has.
+func (s paged) save(to io.Writer) (err error) {
+	for i, q := range s.layers {
+		if k := s.kept[i]; q != nil {
+			_, err = q.Save(to)
+		} else if _, err = k.conv.Save(to); err == nil {
+			_, err = k.state.Save(to)
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// load reads what save wrote of some tokens, into an empty sequence.
+func (s paged) load(from io.Reader, tokens int) (err error) {
+	for i, q := range s.layers {
+		lens := [2]int{tokens, tokens}
+		if k := s.kept[i]; q != nil {
+			_, err = q.Load(from)
+			lens[0] = q.Len()
+		} else if _, err = k.conv.Load(from); err == nil {
+			_, err = k.state.Load(from)
+			lens = [2]int{k.conv.Len(), k.state.Len()}
+		}
+		if err == nil && lens != [2]int{tokens, tokens} {
+			err = fmt.Errorf("it has %d and %d tokens, want %d", lens[0], lens[1], tokens)
+		} else if err == nil && q != nil && q.First() > s.cache.sees(i, tokens) {
+			err = fmt.Errorf("its tokens begin at %d, want those that the window of %d sees", q.First(),
+				s.cache.Windows[i])
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s paged) release() {
+	s.cache.mu.Lock()
+	s.cache.sequences--
+	s.cache.mu.Unlock()
+	for i, q := range s.layers {
+		if q != nil {
+			q.Release()
+		}
+		if k := s.kept[i]; k.state != nil {
+			s.cache.mu.Lock()
+			delete(s.cache.open, k.state)
+			s.cache.mu.Unlock()
+			k.release()
+		}
+	}
+}

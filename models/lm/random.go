@@ -1,0 +1,82 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Sizes is the shape of a model. Zero fields of a random one are those of a small model.
+type Sizes struct {
+	Layers  int    // 4
+	Hidden  int    // elements of a row between layers: 256
+	Heads   int    // of queries: Hidden/64, at least 1
+	KVHeads int    // of keys and values, a divisor of Heads: Heads
+	FFN     int    // elements of a row within the feed-forward network: 11·Hidden/4
+	Vocab   int    // tokens: 512, at least 260
+	Seed    uint64 // of the weights
+}
+
+// Random makes a model of the kind of Llama with random weights, for tests and for measuring. Its
+// tokens 0 to 255 are bytes; <|im_start|>, <|im_end|> and <|endoftext|> follow, of which the last
+// two end answers, and its chat template is ChatML. Tokens above them are empty texts. Matrices are
+// of Options.Weights, F32 by Default.
+func Random(s Sizes, o Options) (*Model, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	if err := o.complete(false); err != nil {
+		return nil, err
+	}
+	f := configFile{ModelType: "llama", Activation: "silu", Epsilon: 1e-6, Layers: s.Layers,
+		Dim: s.Hidden, Heads: s.Heads, KVHeads: new(s.KVHeads), FFN: s.FFN, Vocab: s.Vocab}
+	c, err := f.config()
+	if err != nil {
+		return nil, fmt.Errorf("%w: Sizes: %w", attn.ErrOption, err)
+	}
+	o.Context = o.contextOf(0)
+	c.Context = o.Context
+	l := &weights.Loader{Random: weights.Chance(s.Seed), Integers: o.Products == Integers}
+	m := &Model{net: newModel(l, &c, &folderNames, max(o.Weights.of(), attn.F32)), options: o,
+		sizes: s}
+	if l.Err != nil {
+		return nil, l.Err
+	}
+	t, err := tokenize.OfBytes(s.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	m.use(t)
+	for _, token := range t.Ends(tokenize.Ends{}) {
+		m.ends = append(m.ends, int32(token))
+	}
+	return m.start()
+}
+
+// complete sets what is left open and refuses sizes that no model has.
+func (s *Sizes) complete() error {
+	set := func(n *int, usual int) {
+		if *n == 0 {
+			*n = usual
+		}
+	}
+	set(&s.Layers, 4)
+	set(&s.Hidden, 256)
+	set(&s.Heads, max(1, s.Hidden/64))
+	set(&s.KVHeads, s.Heads)
+	set(&s.FFN, 11*s.Hidden/4)
+	set(&s.Vocab, 512)
+	for _, n := range []struct {
+		name     string
+		is, from int
+	}{{"Layers", s.Layers, 1}, {"Hidden", s.Hidden, 1}, {"Heads", s.Heads, 1},
+		{"KVHeads", s.KVHeads, 1}, {"FFN", s.FFN, 1}, {"Vocab", s.Vocab, 260}} {
+		if n.is < n.from || n.is > math.MaxInt32 {
+			return fmt.Errorf("%w: Sizes.%s is %d, want %d or more", attn.ErrOption, n.name, n.is, n.from)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package lm
+
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// A store is counted once for all layers with the same window, whose sequences grow alike.
+type pageGroup struct {
+	layer int
+	store *attn.Store
+	most  int // pages that a sequence has at most; 0: as many as its tokens fill
+}
+
+// holds is the most pages that a sequence of some tokens has, one of them for a page that it shares
+// with another sequence and copies before it writes.
+func (g *pageGroup) holds(tokens int) int {
+	n := pagesOf(tokens)
+	if g.most > 0 {
+		n = min(n, g.most)
+	}
+	return n + 1
+}
+
+// left is the most pages that a job may still ask for.
+func (g *pageGroup) left(j *job) int {
+	if j.seq == nil {
+		return 0
+	}
+	q := j.seq.(paged).layers[g.layer]
+	return max(0, g.holds(j.limit)-(pagesOf(q.Len())-q.First()/attn.Block))
+}
+
+// couldHold refuses sequences that do not fit the memory even alone.
+func (c *pages) couldHold(tokens int) error {
+	for i := range c.groups {
+		g := &c.groups[i]
+		if n, all := g.holds(tokens), g.store.Config().Pages; n > all {
+			return fmt.Errorf("%w: a sequence of %d tokens needs %d pages of %d tokens, and Options.Memory "+
+				"has room for %d", attn.ErrMemory, tokens, n, attn.Block, all)
+		}
+	}
+	return nil
+}
+
+// fits reports whether there are pages for a job beside what jobs that have begun may still ask
+// for.
+func (c *pages) fits(active []*job, j *job) bool {
+	for i := range c.groups {
+		g := &c.groups[i]
+		need := g.left(j)
+		for _, other := range active {
+			need += g.left(other)
+		}
+		if need > g.store.FreePages() {
+			return false
+		}
+	}
+	return true
+}
+
+// spares reports whether one more sequence may keep what it has in layers with windows or states.
+func (c *pages) spares(active []*job) bool {
+	if c.full() {
+		return false
+	}
+	for i := range c.groups {
+		g := &c.groups[i]
+		need := g.most
+		for _, other := range active {
+			need += g.left(other)
+		}
+		if need > g.store.FreePages() {
+			return false
+		}
+	}
+	return true
+}
+
+// full reports whether there are as many states as there may be.
+func (c *pages) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slots > 0 && c.sequences >= c.slots
+}

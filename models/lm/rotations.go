@@ -1,0 +1,224 @@
+package lm
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// scaling stretches the rotations to more positions than a model was first trained with.
+type scaling struct {
+	Type     string   `json:"rope_type"`
+	OldType  string   `json:"type"`
+	Theta    *float64 `json:"rope_theta"`
+	Factor   float64  `json:"factor"`
+	Low      float64  `json:"low_freq_factor"`
+	High     float64  `json:"high_freq_factor"`
+	Original float64  `json:"original_max_position_embeddings"`
+	// of yarn: how often pairs turn within those positions that are kept and that are stretched, and
+	// by what queries and keys are multiplied
+	Fast      float64  `json:"beta_fast"`
+	Slow      float64  `json:"beta_slow"`
+	Magnitude *float64 `json:"attention_factor"`
+	// in the place of that, of which the second divides the first
+	Scale      *float64 `json:"mscale"`
+	ScaleOfAll *float64 `json:"mscale_all_dim"`
+	// pairs where the ramp of yarn begins and ends are whole ones, unless it says no
+	Truncate *bool `json:"truncate"`
+	// of longrope: what divides each pair's frequency
+	Short []float64 `json:"short_factor"`
+	Long  []float64 `json:"long_factor"`
+	// the part of a head that is rotated, where it stands in newer files
+	Rotated *float64 `json:"partial_rotary_factor"`
+	// pairs by kinds of positions, which are the same in texts
+	Sections    []int `json:"mrope_section"`
+	Interleaved *bool `json:"mrope_interleaved"`
+	// layers without and with a window, in newer files
+	Full    *scaling `json:"full_attention"`
+	Sliding *scaling `json:"sliding_attention"`
+}
+
+const longRope = "longrope"
+
+// rotation is that of heads by positions, with frequencies divided by factors if the model has
+// some.
+func (c *config) rotation(factors []float32) (*nn.Rope, error) {
+	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.Rotated, Base: c.Theta}
+	to := &rope.Scaling
+	switch s.Type {
+	case "linear":
+		to.Type, to.Factor = nn.LinearScaling, s.Factor
+	case "llama3":
+		to.Type, to.Factor, to.Original = nn.Llama3, s.Factor, int(s.Original)
+		to.LowFreqFactor, to.HighFreqFactor = s.Low, s.High
+	case "yarn":
+		to.Type, to.Factor, to.Original = nn.YaRN, s.Factor, int(s.Original)
+		to.BetaFast, to.BetaSlow = s.Fast, s.Slow
+		if s.Magnitude != nil {
+			to.AttentionFactor = *s.Magnitude
+		}
+		if s.Truncate != nil && !*s.Truncate {
+			*to = c.ramp()
+		}
+	case longRope:
+		to.Type, to.Factors, to.AttentionFactor = nn.LongRope, s.Short, *s.Magnitude
+		if c.long() {
+			to.Factors = s.Long
+		}
+	}
+	if factors != nil {
+		all := 1.0
+		switch to.Type {
+		case nn.NoScaling:
+		case nn.LinearScaling:
+			all = s.Factor
+		default:
+			return nil, fmt.Errorf("rotations have factors of their own and scaling of type %s, want that "+
+				"to be linear, or none", s.Type)
+		}
+		*to = nn.RopeScaling{Type: nn.LongRope}
+		for _, f := range factors {
+			to.Factors = append(to.Factors, float64(f)*all)
+		}
+	}
+	return nn.NewRope(rope)
+}
+
+// long says whether the longest texts of a run are longer than those that a model was first trained
+// with: all its texts have the rotations for that, so that answers do not depend on their lengths.
+func (c *config) long() bool { return float64(c.Context) > c.Scaling.Original }
+
+// local is the rotation of layers with a window.
+func (c *config) local() (*nn.Rope, error) {
+	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta})
+}
+
+// complete sets what a scaling leaves out, and refuses rotations that are stretched in other ways.
+// A file may say for how many positions the model is.
+func (s *scaling) complete(theta, positions float64) error {
+	if s.Type != "" && s.OldType != "" && s.Type != s.OldType {
+		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
+	}
+	s.Type = cmp.Or(s.Type, s.OldType)
+	if s.Type != longRope && (s.Short != nil || s.Long != nil) {
+		return fmt.Errorf("of type %q has short_factor or long_factor, want these for longrope only",
+			s.Type)
+	}
+	if s.Type != "yarn" && (s.Scale != nil || s.ScaleOfAll != nil) {
+		return fmt.Errorf("of type %q has mscale or mscale_all_dim, want these for yarn only", s.Type)
+	}
+	switch s.Type {
+	case "", "default":
+		if s.Type == "" && s.Factor != 0 {
+			return fmt.Errorf("has factor %v without a rope_type, want llama3, linear or yarn", s.Factor)
+		}
+		return nil
+	case longRope:
+		return s.completeLong(positions)
+	case "llama3", "linear", "yarn":
+	default:
+		return fmt.Errorf("is of type %q, want llama3, linear or yarn, or for phi3 longrope", s.Type)
+	}
+	switch llama3, yarn := s.Type == "llama3", s.Type == "yarn"; {
+	case s.Factor < 1:
+		return fmt.Errorf("of type %s has factor %v, want 1 or more", s.Type, s.Factor)
+	case llama3 && !(s.Low > 0 && s.High > s.Low && s.Original > 0):
+		return fmt.Errorf("of type llama3 has low_freq_factor %v, high_freq_factor %v and "+
+			"original_max_position_embeddings %v, want numbers above 0, the second above the first", s.Low,
+			s.High, s.Original)
+	case yarn:
+		return s.completeYarn(theta, positions)
+	}
+	return nil
+}
+
+// trained is how many positions a model of some knows with this scaling.
+func (s *scaling) trained(positions float64) int {
+	return int(min(max(positions, s.Factor*cmp.Or(s.Original, positions)), 1<<30))
+}
+
+func (s *scaling) completeYarn(theta, positions float64) error {
+	s.Fast, s.Slow = cmp.Or(s.Fast, 32), cmp.Or(s.Slow, 1)
+	s.Original = cmp.Or(s.Original, positions)
+	one, other := *cmp.Or(s.Scale, new(0.0)), *cmp.Or(s.ScaleOfAll, new(0.0))
+	if s.Magnitude == nil && one != 0 && other != 0 {
+		s.Magnitude = new(yarnMagnitude(s.Factor, one) / yarnMagnitude(s.Factor, other))
+	}
+	magnitude := 1.0
+	if s.Magnitude != nil { // else it is what nn makes of the factor
+		magnitude = *s.Magnitude
+	}
+	if !(s.Slow > 0 && s.Fast > s.Slow && s.Original > 0 && magnitude > 0 && theta > 1) {
+		return fmt.Errorf("of type yarn has beta_fast %v, beta_slow %v, "+
+			"original_max_position_embeddings %v and attention_factor %v, and theta is %v, want numbers "+
+			"above 0, the first above the second, and theta above 1", s.Fast, s.Slow, s.Original,
+			magnitude, theta)
+	}
+	return nil
+}
+
+// beLong is what phi3 means by types that older files have, and by a key beside the scaling.
+func (s *scaling) beLong(original float64) {
+	for _, kind := range []*string{&s.Type, &s.OldType} {
+		if *kind == "su" || *kind == "yarn" {
+			*kind = longRope
+		}
+	}
+	s.Original = original
+}
+
+// completeLong makes the magnitude of longer texts, √(1 + ln s/ln original) for s times as many
+// positions as at first.
+func (s *scaling) completeLong(positions float64) error {
+	if !(s.Original > 1) || s.Factor != 0 {
+		return fmt.Errorf("of type longrope has original_max_position_embeddings %v and factor %v, want "+
+			"a number above 1, and none", s.Original, s.Factor)
+	}
+	if s.Magnitude == nil {
+		s.Magnitude = new(1.0)
+		if positions > s.Original {
+			*s.Magnitude = math.Sqrt(1 + nn.Log(positions/s.Original)/nn.Log(s.Original))
+		}
+	}
+	if m := *s.Magnitude; !(m > 0 && m < 1e9) {
+		return fmt.Errorf("of type longrope has attention_factor %v, want a number above 0", m)
+	}
+	return nil
+}
+
+// yarnMagnitude is what yarn multiplies by, where nothing else is given, for a scale of 1.
+func yarnMagnitude(factor, scale float64) float64 { return float64(0.1*scale*nn.Log(factor)) + 1 }
+
+// ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
+func (c *config) ramp() nn.RopeScaling {
+	s := &c.Scaling
+	pair := func(turns float64) float64 {
+		turned := nn.Log(s.Original / (turns * 2 * math.Pi))
+		return float64(c.Rotated) * turned / (2 * nn.Log(c.Theta))
+	}
+	low, high := max(pair(s.Fast), 0), min(pair(s.Slow), float64(c.Rotated-1))
+	if low == high {
+		high += 0.001 // no division by 0
+	}
+	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: yarnMagnitude(s.Factor, 1)}
+	if s.Magnitude != nil {
+		to.AttentionFactor = *s.Magnitude
+	}
+	for i := range c.Rotated / 2 {
+		part := min(max((float64(i)-low)/(high-low), 0), 1) // that is stretched
+		to.Factors = append(to.Factors, 1/(float64(part/s.Factor)+float64(1-part)))
+	}
+	return to
+}
+
+// checkFactors wants one for each pair of channels.
+func (c *config) checkFactors(name string) error {
+	s := &c.Scaling
+	if s.Type == longRope && (len(s.Short) != c.Rotated/2 || len(s.Long) != c.Rotated/2) {
+		return fmt.Errorf("%s has %d numbers in short_factor and %d in long_factor, want %d, half of "+
+			"the channels that are rotated", name, len(s.Short), len(s.Long), c.Rotated/2)
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package lm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Session is a sequence of tokens with what the model keeps of them, so that they are computed
+// once. A call at a time may use it: others get [ErrBusy].
+type Session struct {
+	model  *Model
+	mu     sync.Mutex
+	busy   bool
+	closed bool
+	tokens []int32
+	seq    sequence // of the first of them; nil for none
+	trace  func(layer, first int, rows attn.Tensor)
+	tracer tracer
+	logits []float32 // what Append returned
+}
+
+// NewSession returns a session without tokens.
+func (m *Model) NewSession() (*Session, error) {
+	if m.engine.closed() {
+		return nil, ErrClosed
+	}
+	return &Session{model: m}, nil
+}
+
+// take begins a call.
+func (s *Session) take() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return fmt.Errorf("%w: the session was closed", ErrClosed)
+	case s.busy:
+		return ErrBusy
+	}
+	s.busy = true
+	return nil
+}
+
+// giveBack ends a call.
+func (s *Session) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+}
+
+// call is a call of f.
+func (s *Session) call(f func() error) error {
+	if err := s.take(); err != nil {
+		return err
+	}
+	defer s.giveBack()
+	return f()
+}
+
+// lend gives a job the session's sequence until it has left.
+func (s *Session) lend(j *job) {
+	j.seq, j.keep, s.seq = s.seq, true, nil
+	if s.trace != nil {
+		j.trace, j.alone = &s.tracer, true
+	}
+}
+
+// takeBack gets the sequence of a job that has left, and its tokens.
+func (s *Session) takeBack(j *job) {
+	s.seq, s.tokens = j.seq, j.tokens
+}
+
+// report passes traced rows on.
+func (s *Session) report(j *job) {
+	if s.trace != nil {
+		s.tracer.report(s.model.net.Dim, s.trace)
+	}
+}
+
+// cut keeps the first n tokens. What layers do not have of these any more is computed again by the
+// next call.
+func (s *Session) cut(n int) {
+	s.tokens = s.tokens[:n]
+	s.back(n)
+}
+
+// back lets layers have no more than the first n tokens.
+func (s *Session) back(n int) {
+	if s.seq != nil && s.seq.length() > n && (s.seq.reach(n) < n || s.seq.back(n) != nil) {
+		s.drop()
+	}
+}
+
+func (s *Session) drop() {
+	if s.seq != nil {
+		s.seq.release()
+		s.seq = nil
+	}
+}
+
+// Append adds tokens, and returns the logits after the last one, which are valid until the next
+// call. Without tokens they are the logits after what is there. A call that ctx ends leaves nothing
+// of itself. The error is [attn.ErrOption] for a token that the model does not have, and for no
+// tokens in a session without any, [ErrContext] for more than Options.Context,
+// [attn.ErrMemory] for more than Options.Memory can hold.
+func (s *Session) Append(ctx context.Context, tokens ...int32) (logits []float32, err error) {
+	err = s.call(func() error {
+		before := len(s.tokens)
+		if err := s.room(tokens); err != nil {
+			return err
+		}
+		if len(tokens) == 0 {
+			s.again()
+		}
+		s.tokens = append(s.tokens, tokens...)
+		err := s.compute(ctx, false, func(_ int, rows []float32) error {
+			s.logits = append(s.logits[:0], rows...)
+			return nil
+		})
+		if err != nil {
+			s.cut(before)
+			return err
+		}
+		logits = s.logits
+		return nil
+	})
+	return logits, err
+}
+
+// again lets the last token be computed again, whose logits are wanted.
+func (s *Session) again() { s.back(max(0, len(s.tokens)-1)) }
+
+// Score is Append that calls f with the logits before each token: those by which tokens[i] would be
+// chosen. They are valid until f returns, whose error ends the call. The first token of a session
+// without any has none before it.
+func (s *Session) Score(ctx context.Context, tokens []int32,
+	f func(i int, logits []float32) error) error {
+	return s.call(func() error {
+		before := len(s.tokens)
+		if err := s.room(tokens); err != nil || len(tokens) == 0 {
+			return err
+		}
+		if before > 0 {
+			s.again()
+		}
+		s.tokens = append(s.tokens, tokens...)
+		err := s.compute(ctx, true, func(at int, row []float32) error {
+			if i := at + 1 - before; i >= 0 && i < len(tokens) {
+				return f(i, row)
+			}
+			return nil
+		})
+		if err != nil {
+			s.cut(before)
+		}
+		return err
+	})
+}
+
+// room refuses tokens that there are not, or that are too many.
+func (s *Session) room(tokens []int32) error {
+	if len(tokens)+len(s.tokens) == 0 {
+		return fmt.Errorf("%w: the session has no tokens, want one at least", attn.ErrOption)
+	}
+	if n, most := len(s.tokens)+len(tokens), s.model.Context(); n > most {
+		return fmt.Errorf("%w: the session would have %d tokens, want at most Options.Context of %d",
+			ErrContext, n, most)
+	}
+	return s.model.checkTokens(tokens)
+}
+
+// compute takes the tokens that layers do not have yet through the model. It calls f with the
+// position of a token and the logits after it: of the last one, or of all.
+func (s *Session) compute(ctx context.Context, all bool,
+	f func(at int, logits []float32) error) error {
+	e, j := s.model.engine, newJob(s.tokens, len(s.tokens))
+	j.all = all
+	s.lend(j)
+	if err := e.submit(j); err != nil {
+		s.takeBack(j)
+		return err
+	}
+	defer func() {
+		e.leave(j)
+		s.takeBack(j)
+	}()
+	for {
+		if err := e.await(ctx, j); err != nil {
+			return err
+		}
+		s.report(j)
+		vocab := s.model.net.Vocab
+		n := len(j.logits) / vocab
+		for i := range n {
+			if err := f(j.valid-n+i, j.logits[i*vocab:][:vocab]); err != nil {
+				return err
+			}
+		}
+		if j.valid == len(j.tokens) {
+			return nil
+		}
+		e.more(j)
+	}
+}
+
+// Tokens returns a copy of the session's tokens.
+func (s *Session) Tokens() []int32 { return slices.Clone(s.tokens) }
+
+// Len returns the number of tokens.
+func (s *Session) Len() int { return len(s.tokens) }
+
+// Truncate keeps the first n tokens. The error is [attn.ErrLength] for an n that is negative or
+// above Len.
+func (s *Session) Truncate(n int) error {
+	return s.call(func() error {
+		if n < 0 || n > len(s.tokens) {
+			return fmt.Errorf("%w: n is %d, want 0 to %d, the session's tokens", attn.ErrLength, n,
+				len(s.tokens))
+		}
+		s.cut(n)
+		return nil
+	})
+}
+
+// Fork returns another session with the same tokens, which shares what is kept of them.
+func (s *Session) Fork() (f *Session, err error) {
+	err = s.call(func() error {
+		f = &Session{model: s.model, tokens: slices.Clone(s.tokens)}
+		if s.seq == nil {
+			return nil
+		}
+		if n := s.seq.reach(s.seq.length()); n > 0 {
+			f.seq, err = s.seq.fork(n)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Trace lets calls of Append, Score and Generate with the session call f with the rows that each
+// layer returns, [1, 1, n, Hidden] of the n tokens from position first on: layer 0, 1 and so on
+// for some tokens, then for the next ones, on the goroutine of the call. They are valid until f
+// returns. nil ends that. A session with Trace shares nothing with others.
+func (s *Session) Trace(f func(layer, first int, rows attn.Tensor)) { s.trace = f }
+
+// Close gives the session's memory back. Later calls are [ErrClosed].
+func (s *Session) Close() error {
+	if err := s.take(); err != nil {
+		return err
+	}
+	defer s.giveBack()
+	s.drop()
+	s.closed = true
+	return nil
+}

@@ -1,0 +1,157 @@
+package lm
+
+import (
+	"strings"
+
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// tensorNames is how a kind of file calls a model's tensors, without .weight and .bias.
+type tensorNames struct {
+	embedding, norm, head string
+	layer                 string // with a place for the number
+	layerNames
+	factors     string // of rotations; "" for none
+	short, long string // of rotations, for texts of as many tokens as in training, and for longer ones
+}
+
+// layerNames are those of a layer's tensors, after the layer's own; "" for what it has not.
+type layerNames struct {
+	attentionNorm, q, k, v, qNorm, kNorm, out string
+	attentionAfter                            string // norm of what attention returns
+	ffnNorm, gate, up, down                   string
+	ffnAfter                                  string // norm of what the network returns
+	qkv, gateUp                               string // one tensor for several matrices
+	sinks                                     string // with .weight, if it has that
+	// of a mixture of experts: tensors of all of them, or with a place for the number of one
+	router, gates, ups, downs string
+	// tensors of all of them, with .weight if they have that; the first has the outputs of gate, then
+	// of up, for each
+	gateUps, allDowns string
+	// of an expert that all tokens use, and of how much of it
+	sharedGate, sharedUp, sharedDown, share string
+	// of layers that keep states: queries, keys and values, gates, how much is taken and forgotten;
+	// qkvz and ba are tensors of several of these, a group of heads after another
+	mixed, z, beta, alpha, qkvz, ba string
+	conv, step, decay               string // with .weight, if they have that
+	stateNorm, stateOut             string
+	// tensors of all experts in MXFP4, in which gate and up take turns
+	microGateUp, microDown string
+}
+
+// folderNames are those of folders with config.json.
+var folderNames = tensorNames{embedding: "model.embed_tokens", norm: "model.norm", head: "lm_head",
+	layer: "model.layers.%d.", layerNames: layerNames{attentionNorm: "input_layernorm",
+		q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj",
+		qNorm: "self_attn.q_norm", kNorm: "self_attn.k_norm", out: "self_attn.o_proj",
+		ffnNorm: "post_attention_layernorm", gate: "mlp.gate_proj", up: "mlp.up_proj",
+		down: "mlp.down_proj"}}
+
+// ggufNames are those of GGUF files.
+var ggufNames = tensorNames{embedding: "token_embd", norm: "output_norm", head: "output",
+	layer: "blk.%d.", layerNames: layerNames{attentionNorm: "attn_norm", q: "attn_q", k: "attn_k",
+		v: "attn_v", qkv: "attn_qkv", qNorm: "attn_q_norm", kNorm: "attn_k_norm", out: "attn_output",
+		ffnNorm: "ffn_norm", gate: "ffn_gate", up: "ffn_up", down: "ffn_down"}, factors: "rope_freqs"}
+
+var (
+	gemmaNames = folderNames.with(func(n *tensorNames) {
+		n.attentionAfter, n.ffnNorm = "post_attention_layernorm", "pre_feedforward_layernorm"
+		n.ffnAfter = "post_feedforward_layernorm"
+	})
+	ggufGemmaNames = ggufNames.with(func(n *tensorNames) {
+		n.attentionAfter, n.ffnAfter, n.factors = "post_attention_norm", "post_ffw_norm", ""
+	})
+	phiNames = folderNames.with(func(n *tensorNames) {
+		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
+		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
+	})
+	ggufPhiNames = ggufNames.with(func(n *tensorNames) {
+		n.gateUp, n.factors = "ffn_up", ""
+		n.short, n.long = "rope_factors_short", "rope_factors_long"
+	})
+)
+
+var (
+	qwenMoENames = folderNames.with(func(n *tensorNames) {
+		n.router, n.gates = "mlp.gate", "mlp.experts.%d.gate_proj"
+		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		n.gateUps, n.allDowns = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
+		n.sharedGate, n.sharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
+		n.sharedDown, n.share = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
+	})
+	ggufMoENames = ggufNames.with(func(n *tensorNames) {
+		n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
+			"ffn_down_exps"
+		n.gateUps = "ffn_gate_up_exps.weight"
+		n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
+		n.share, n.factors = "ffn_gate_inp_shexp", ""
+	})
+	gptOSSNames = folderNames.with(func(n *tensorNames) {
+		n.gates = "mlp.experts.%d.gate_proj" // of random models, as the next two
+		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		n.router, n.sinks = "mlp.router", "self_attn.sinks"
+		n.microGateUp, n.microDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
+	})
+	ggufGPTOSSNames = ggufMoENames.with(func(n *tensorNames) {
+		n.ffnNorm, n.sinks = "post_attention_norm", "attn_sinks.weight"
+	})
+)
+
+var (
+	qwen35Names     = folderNames.with(folderStates)
+	qwen35MoENames  = qwenMoENames.with(folderStates)
+	ggufQwen35Names = ggufNames.with(ggufStates).with(func(n *tensorNames) { n.factors = "" })
+	// the same with experts
+	ggufQwen35MoENames = ggufMoENames.with(ggufStates)
+
+	qwenNextNames = qwenMoENames.with(folderStates).with(func(n *tensorNames) {
+		n.mixed, n.z, n.beta, n.alpha = "", "", "", ""
+		n.qkvz, n.ba = "linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"
+	})
+	ggufQwenNextNames = ggufMoENames.with(ggufStates).with(func(n *tensorNames) {
+		n.beta, n.alpha, n.ba = "", "", "ssm_ba"
+		n.qkvz = "ssm_in" // in the place of two tensors, until 2026-02
+	})
+)
+
+// folderStates names the tensors of layers that keep states.
+func folderStates(n *tensorNames) {
+	n.mixed, n.z = "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"
+	n.beta, n.alpha = "linear_attn.in_proj_b", "linear_attn.in_proj_a"
+	n.conv, n.step = "linear_attn.conv1d.weight", "linear_attn.dt_bias"
+	n.decay, n.stateNorm = "linear_attn.A_log", "linear_attn.norm"
+	n.stateOut = "linear_attn.out_proj"
+}
+
+// ggufStates names them in GGUF files, where the norm before the network has another name, too.
+func ggufStates(n *tensorNames) {
+	n.ffnNorm = "post_attention_norm"
+	n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
+	n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
+	n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
+}
+
+// within are names of a model in a file that has another one for images, too.
+func (n *tensorNames) within(l *weights.Loader) *tensorNames {
+	for _, prefix := range []string{"model.language_model.", "language_model.model."} {
+		if !l.Has(prefix + "embed_tokens.weight") {
+			continue
+		}
+		inner := n.with(func(n *tensorNames) {
+			for _, name := range []*string{&n.embedding, &n.norm, &n.layer} {
+				*name = prefix + strings.TrimPrefix(*name, "model.")
+			}
+			if l.Has("language_model.lm_head.weight") {
+				n.head = "language_model.lm_head"
+			}
+		})
+		return &inner
+	}
+	return n
+}
+
+// with are names of which some are others.
+func (n tensorNames) with(change func(*tensorNames)) tensorNames {
+	change(&n)
+	return n
+}

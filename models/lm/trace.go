@@ -1,0 +1,36 @@
+package lm
+
+import "github.com/seed-1415985d/attn"
+
+// tracer collects the rows of a sequence that layers return, until its caller takes them.
+type tracer struct{ rows []tracedRows }
+
+type tracedRows struct {
+	layer, first int
+	data         []float32
+}
+
+// add copies the rows of some tokens, of which first is the position of the first.
+func (t *tracer) add(layer, first int, rows []float32) {
+	t.rows = append(t.rows, tracedRows{layer, first, append([]float32(nil), rows...)})
+}
+
+// report calls f with the rows that were added since the last time.
+func (t *tracer) report(dim int, f func(layer, first int, rows attn.Tensor)) {
+	for _, r := range t.rows {
+		f(r.layer, r.first, rowsOf(r.data, dim))
+	}
+	t.rows = t.rows[:0]
+}
+
+// traced adds the rows of the pieces that somebody traces.
+func (r *runner) traced(layer int, pieces []piece) {
+	from := 0
+	for _, p := range pieces {
+		n := len(p.tokens) * r.Dim
+		if p.trace != nil && r.err == nil {
+			p.trace.add(layer, int(r.positions[from/r.Dim]), r.x[from:from+n])
+		}
+		from += n
+	}
+}
