@@ -2,6 +2,7 @@
 // attention over them has the bits of one machine.
 //
 //	attn-cluster serve    keep tokens and attend over them: a worker
+//	attn-cluster answer   continue texts by a language model whose keys and values workers keep
 //	attn-cluster status   list the workers
 //	attn-cluster demo     a cluster on this machine, compared bit for bit
 //	attn-cluster bench    what a step costs beside a bare request
@@ -34,6 +35,7 @@ func untilSignal(args []string, stdout, stderr io.Writer) int {
 const usage = `attn-cluster keeps the keys and values of long sequences on many machines.
 
   attn-cluster serve    keep tokens and attend over them: a worker
+  attn-cluster answer   continue texts by a language model whose keys and values workers keep
   attn-cluster status   list the workers
   attn-cluster demo     start a cluster on this machine, and compare it with one machine bit for bit
   attn-cluster bench    measure what a step costs, beside a bare NATS request of its size
@@ -50,6 +52,7 @@ type command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 func commands() map[string]command {
 	return map[string]command{
 		"serve":   serveCommand,
+		"answer":  answerCommand,
 		"status":  statusCommand,
 		"demo":    demoCommand,
 		"bench":   benchCommand,
