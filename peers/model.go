@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
+	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/models/lm"
 )
 
 // Whole models are random GGUF files of published shapes. A case takes some tokens (queries)
@@ -61,69 +58,44 @@ const someLogits = 8
 // token is that of a position.
 func token(position, vocab int) int { return position * 37 % vocab }
 
-// decoder is models/cmd/attn-lm, which takes numbers of tokens.
+// decoder is a model of package lm, which takes numbers of tokens.
 type decoder struct {
-	io.WriteCloser
-	answers *bufio.Scanner
-	command *exec.Cmd
+	model   *lm.Model
+	session *lm.Session
 }
 
-// openDecoder builds and starts it, for the files of a folder.
+// openDecoder opens the model of a case, in a folder with its file.
 func openDecoder(c *Case, dir string, threads int) (*decoder, error) {
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		return nil, lacking("there is no go command to build models/cmd/attn-lm")
-	}
-	program := filepath.Join(dir, "decoder")
-	build := exec.Command(tool, "build", "-o", program,
-		"github.com/seed-1415985d/attn/models/cmd/attn-lm")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("models/cmd/attn-lm: %w: %s", err, text)
-	}
-	d := &decoder{command: exec.Command(program, "-steps", "-model", c.modelPath(dir),
-		"-workers", strconv.Itoa(threads), "-context", strconv.Itoa(modelContext(c)))}
-	d.command.Stderr = os.Stderr
-	if d.WriteCloser, err = d.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := d.command.StdoutPipe()
+	m, err := lm.Open(c.modelPath(dir), lm.Options{Workers: threads, Context: modelContext(c),
+		Sequences: 1, Chunk: modelContext(c)})
 	if err != nil {
 		return nil, err
 	}
-	d.answers = bufio.NewScanner(out)
-	return d, d.command.Start()
+	s, err := m.NewSession()
+	return &decoder{m, s}, err
 }
 
 // modelContext is how many positions a case may take, with as many calls as there are turns for.
 func modelContext(c *Case) int { return c.Lk + max(c.Lq, 2048) }
 
 // step takes tokens through the model, or begins anew with 0.
-func (d *decoder) step(n int) (logits []float32, err error) {
-	if _, err := fmt.Fprintln(d, n); err != nil {
+func (d *decoder) step(n int) ([]float32, error) {
+	if n == 0 {
+		return nil, d.session.Truncate(0)
+	}
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(token(d.session.Len()+i, d.model.Sizes().Vocab))
+	}
+	logits, err := d.session.Append(context.Background(), tokens...)
+	if err != nil {
 		return nil, err
 	}
-	for d.answers.Scan() {
-		fields := strings.Fields(strings.NewReplacer("[", " ", "]", " ").Replace(d.answers.Text()))
-		if len(fields) != 1 && len(fields) != 1+someLogits {
-			continue // what it says of the model
-		}
-		for _, field := range fields {
-			x, parsing := strconv.ParseFloat(field, 64)
-			if err = errors.Join(err, parsing); err == nil {
-				logits = append(logits, float32(x))
-			}
-		}
-		if err == nil {
-			return logits[1:], nil
-		}
-		logits, err = nil, nil
-	}
-	return nil, fmt.Errorf("models/cmd/attn-lm ended: %w",
-		errors.Join(d.answers.Err(), d.command.Wait()))
+	return logits[:someLogits], nil
 }
 
-// Close ends the program.
-func (d *decoder) Close() error { return errors.Join(d.WriteCloser.Close(), d.command.Wait()) }
+// Close gives the model's memory back.
+func (d *decoder) Close() error { return d.model.Close() }
 
 // closeModel gives the memory of the case before back.
 func closeModel() {

@@ -24,7 +24,7 @@ type peer struct {
 var peers = []peer{
 	{name: "attn", key: "attn", open: known(self{}),
 		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding; `PackBlocks` for a matrix; " +
-			"models/cmd/attn-lm for a model"},
+			"package lm for a model"},
 	{name: "llama.cpp", key: "llama", open: openLlama,
 		about: "whole models, by libraries that the package's makers built on Ubuntu 22.04 without " +
 			"options of their own, one for each kind of x86-64; yzma calls them"},
