@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Templates as published ones are, with what they do with answers: harmony refuses content with
@@ -187,4 +188,31 @@ func TestPartsGrow(t *testing.T) {
 			growing(t, &Template{Source: template}, answer)
 		}
 	}
+}
+
+// FuzzParts has answers of any kind: no part becomes another one, and no template refuses any.
+func FuzzParts(f *testing.F) {
+	f.Add("<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>y", 7)
+	f.Add("<think>\nx\n</think>\n\ny", 3)
+	f.Fuzz(func(t *testing.T, answer string, size int) {
+		if len(answer) > 1000 {
+			return
+		}
+		var pieces []string
+		for rest := answer; rest != ""; {
+			n := min(max(1, size&15), len(rest))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		for _, source := range []string{harmonyTemplate, fieldTemplate, r1Template, plainTemplate} {
+			template := &Template{Source: source}
+			growing(t, template, pieces)
+			if !utf8.ValidString(answer) {
+				continue
+			}
+			messages := []Message{{"user", "A"}, {"assistant", answer}}
+			if _, err := template.Render(messages, nil); err != nil {
+				t.Errorf("%q is refused: %v", answer, err)
+			}
+		}
+	})
 }

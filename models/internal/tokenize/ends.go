@@ -43,13 +43,13 @@ func (e *Ends) namesAll(kind endKind) bool {
 // Ends are all tokens that end an answer: those that numbers name, the one that the tokenizer's
 // files name as the end, and added ones, control tokens among them, whose texts mean it and that
 // no number contradicts.
-func (t *Tokenizer) Ends(named Ends) []int {
+func (t *Tokenizer) Ends(known Ends) []int {
 	var byText []int
 	messages := t.hasMessages()
 	for id := range t.added {
 		text := t.text(id)
 		kind, ends := endTexts[text]
-		if text == messageEnd && messages || named.namesAll(kind) {
+		if text == messageEnd && messages || known.namesAll(kind) {
 			ends = false
 		}
 		if ends || text != "" && text == t.Template.End {
@@ -57,7 +57,7 @@ func (t *Tokenizer) Ends(named Ends) []int {
 		}
 	}
 	slices.Sort(byText)
-	return Union(named.Tokens, byText)
+	return Union(known.Tokens, byText)
 }
 
 // EndTokens are all tokens that end an answer, by what Named says of them.
