@@ -142,8 +142,17 @@ func TestOptions(t *testing.T) {
 		!strings.Contains(err.Error(), wanted) {
 		t.Errorf("an instruction: %v, want %s", err, wanted)
 	}
-	for want, s := range map[string]Sizes{"Sizes.Heads is 0": {1, 8, 0, 8, 8},
-		"Sizes.Hidden is 9, want a multiple of Sizes.Heads, 2": {1, 9, 2, 8, 8}} {
+	ofHead := func(labels, width int) Sizes {
+		return Sizes{Layers: 1, Hidden: 8, Heads: 2, FFN: 8, Vocab: 8, Labels: labels,
+			TokenDimensions: width}
+	}
+	for want, s := range map[string]Sizes{
+		"Sizes.Heads is 0": {Layers: 1, Hidden: 8, FFN: 8, Vocab: 8},
+		"Sizes.Hidden is 9, want a multiple of Sizes.Heads, 2": {Layers: 1, Hidden: 9, Heads: 2, FFN: 8,
+			Vocab: 8},
+		"Sizes.Labels is -1, want 0 to 65536":                             ofHead(-1, 0),
+		"Sizes.TokenDimensions is 65537, want 0 to 65536":                 ofHead(0, 65537),
+		"Sizes has 1 Labels and TokenDimensions 2, want 0 of one of both": ofHead(1, 2)} {
 		if _, err := Random(s, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", s, err, want)
 		}
@@ -409,7 +418,7 @@ func TestManyTexts(t *testing.T) {
 	for i := range texts {
 		texts[i] = strings.Repeat("cat, ", i%13)
 	}
-	all, err := m.tokensOf("", texts)
+	all, err := m.tokensOf(t.Context(), "", texts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 
@@ -13,7 +14,14 @@ import (
 // ones that are no UTF-8 among them, have one: what is too long is cut at its end, and what is no
 // UTF-8 is read as U+FFFD.
 func (m *Model) Encode(texts []string) ([][]float32, error) {
-	return m.encodeWith(m.prompt, texts)
+	return m.encodeWith(context.Background(), m.prompt, texts)
+}
+
+// EncodeContext is [Model.Encode] that ends early when ctx is done: within a batch of
+// Options.BatchTokens tokens, and within a longer text. The error is then ctx.Err(), and the cause
+// if there is another; there are no vectors.
+func (m *Model) EncodeContext(ctx context.Context, texts []string) ([][]float32, error) {
+	return m.encodeWith(ctx, m.prompt, texts)
 }
 
 // EncodeAs is Encode with the prompt of a name, one of Prompts, before each text: queries and
@@ -23,13 +31,13 @@ func (m *Model) EncodeAs(prompt string, texts []string) ([][]float32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embed: the prompt is %w", err)
 	}
-	return m.encodeWith(text, texts)
+	return m.encodeWith(context.Background(), text, texts)
 }
 
-func (m *Model) encodeWith(prompt string, texts []string) ([][]float32, error) {
+func (m *Model) encodeWith(ctx context.Context, prompt string, texts []string) ([][]float32, error) {
 	n := m.Dimensions()
 	dst := make([]float32, len(texts)*n)
-	if err := m.encodeInto(dst, prompt, texts); err != nil {
+	if err := m.encodeInto(ctx, dst, prompt, texts); err != nil {
 		return nil, err
 	}
 	vectors := make([][]float32, len(texts))
@@ -42,14 +50,15 @@ func (m *Model) encodeWith(prompt string, texts []string) ([][]float32, error) {
 // EncodeInto is Encode into a row of Dimensions numbers for each text, one after another in dst. It
 // allocates nothing but the texts' tokens. If there is an error, rows of dst may have been written.
 func (m *Model) EncodeInto(dst []float32, texts []string) error {
-	return m.encodeInto(dst, m.prompt, texts)
+	return m.encodeInto(context.Background(), dst, m.prompt, texts)
 }
 
-func (m *Model) encodeInto(dst []float32, prompt string, texts []string) error {
+func (m *Model) encodeInto(ctx context.Context, dst []float32, prompt string,
+	texts []string) error {
 	if err := m.checkInto(dst, len(texts)); err != nil {
 		return err
 	}
-	tokens, err := m.tokensOf(prompt, texts)
+	tokens, err := m.tokensOf(ctx, prompt, texts)
 	if err != nil {
 		return err
 	}
@@ -57,7 +66,7 @@ func (m *Model) encodeInto(dst []float32, prompt string, texts []string) error {
 	if err != nil {
 		return err
 	}
-	return m.compute(dst, tokens, nil, skip, false)
+	return m.compute(ctx, dst, tokens, nil, skip, false)
 }
 
 // checkInto refuses what has no room for vectors, and models that make none.
@@ -76,7 +85,7 @@ func (m *Model) checkInto(dst []float32, texts int) error {
 // those of the prompt among them. Of a folder of PyLate they have no prefix of queries or documents
 // and fill nothing up: EncodeQueries and EncodeDocuments do that.
 func (m *Model) Tokens(text string) ([]int32, error) {
-	tokens, err := m.tokensOf(m.prompt, []string{text})
+	tokens, err := m.tokensOf(context.Background(), m.prompt, []string{text})
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +110,12 @@ func (m *Model) EncodeTokens(dst []float32, tokens [][]int32) error {
 			}
 		}
 	}
-	return m.compute(dst, tokens, nil, 0, false)
+	return m.compute(context.Background(), dst, tokens, nil, 0, false)
 }
 
 // tokensOf are the tokens of texts behind a prompt.
-func (m *Model) tokensOf(prompt string, texts []string) ([][]int32, error) {
-	r := &reading{Model: m, before: prompt, inputs: texts}
+func (m *Model) tokensOf(ctx context.Context, prompt string, texts []string) ([][]int32, error) {
+	r := &reading{Model: m, ctx: ctx, before: prompt, inputs: texts}
 	if err := r.run((*Model).checkRead); err != nil {
 		return nil, err
 	}
@@ -120,6 +129,7 @@ func (m *Model) tokensOf(prompt string, texts []string) ([][]int32, error) {
 // reading is texts, or pairs of a query and a text, that become tokens.
 type reading struct {
 	*Model
+	ctx    context.Context
 	before string // a prompt or the query
 	pairs  bool
 	within int // tokens of a text, 0 for as many as the model takes
@@ -133,11 +143,17 @@ const readTogether = 8
 
 // run lets the workers read the texts, and checks them in their order: the first error counts.
 func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error) error {
+	if r.ctx == nil {
+		return fmt.Errorf("embed: ctx is nil, want a context: %w", attn.ErrOption)
+	}
 	r.reads, r.errs = make([]tokenize.Read, len(r.inputs)), make([]error, len(r.inputs))
 	if len(r.inputs) <= readTogether {
 		r.Work(0)
 	} else if r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r) != nil {
 		return r.gone() // the only error
+	}
+	if err := ended(r.ctx); err != nil {
+		return fmt.Errorf("embed: %w", err)
 	}
 	for i, err := range r.errs {
 		if err == nil {
@@ -153,7 +169,7 @@ func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error)
 // Work reads a part of the texts.
 func (r *reading) Work(part int) {
 	first := part * readTogether
-	for i := first; i < min(first+readTogether, len(r.inputs)); i++ {
+	for i := first; i < min(first+readTogether, len(r.inputs)) && r.ctx.Err() == nil; i++ {
 		if r.pairs {
 			r.reads[i], r.errs[i] = r.pair(r.before, r.inputs[i])
 		} else {
@@ -161,6 +177,15 @@ func (r *reading) Work(part int) {
 			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepare(r.before, r.inputs[i]), longest)
 		}
 	}
+}
+
+// ended is why a call ends early, nil while ctx is not done.
+func ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); err != nil && cause != err {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }
 
 // checkRead refuses a text without tokens, and says what is left out of others.
@@ -187,8 +212,9 @@ func (m *Model) skipped(prompt string) (int, error) {
 }
 
 // compute makes the rows of dst, batch by batch.
-func (m *Model) compute(dst []float32, tokens, segments [][]int32, skip int, scores bool) error {
-	r, err := m.take()
+func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][]int32, skip int,
+	scores bool) error {
+	r, err := m.take(ctx)
 	if err != nil {
 		return err
 	}

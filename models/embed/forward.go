@@ -1,13 +1,16 @@
 package embed
 
 import (
+	"context"
+
 	"github.com/seed-1415985d/attn"
 )
 
 // runner computes batches, one after another. It has buffers, so that one call uses it at a time.
 type runner struct {
 	*Model
-	err error // the first one; the rest is not computed
+	ctx context.Context // of the call
+	err error           // the first one; the rest is not computed
 
 	tokens    int     // in the batch
 	lens      []int   // of its texts
@@ -55,6 +58,7 @@ func (r *runner) forward() {
 		r.attend(&r.all[i])
 	}
 	r.stage(len(r.all))
+	r.try(ended(r.ctx)) // slabs may have been left out
 }
 
 // attend lets the tokens of each text see each other: texts are documents of one call. Queries,

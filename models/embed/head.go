@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -257,19 +258,25 @@ func (m *Model) Labels() []string {
 // gives MaxSim, the sum over the query's tokens of the best product with a token of the text;
 // query and text have lengths of their own.
 func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
+	return m.RerankContext(context.Background(), query, texts)
+}
+
+// RerankContext is [Model.Rerank] that ends early when ctx is done, as [Model.EncodeContext] does.
+func (m *Model) RerankContext(ctx context.Context, query string, texts []string) ([]float32,
+	error) {
 	if m.late != nil {
-		return m.maxSims(query, texts)
+		return m.maxSims(ctx, query, texts)
 	}
 	if m.head != nil && len(m.head.labels) != 1 {
 		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, "+
 			"or a model with one", m.path, m.head.labels)
 	}
-	return m.scores(query, texts)
+	return m.scores(ctx, query, texts)
 }
 
 // Scores returns a number of each of the Labels for each pair of the query and a text.
 func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
-	all, err := m.scores(query, texts)
+	all, err := m.scores(context.Background(), query, texts)
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +288,11 @@ func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
 	return rows, nil
 }
 
-func (m *Model) scores(query string, texts []string) ([]float32, error) {
+func (m *Model) scores(ctx context.Context, query string, texts []string) ([]float32, error) {
 	if m.head == nil {
 		return nil, fmt.Errorf("embed: %s: %w", m.path, errNoHead)
 	}
-	r := &reading{Model: m, before: query, pairs: true, inputs: texts}
+	r := &reading{Model: m, ctx: ctx, before: query, pairs: true, inputs: texts}
 	if err := r.run((*Model).checkPair); err != nil {
 		return nil, err
 	}
@@ -294,7 +301,10 @@ func (m *Model) scores(query string, texts []string) ([]float32, error) {
 		tokens[i], segments[i] = r.reads[i].Tokens, r.reads[i].Segments
 	}
 	dst := make([]float32, len(texts)*len(m.head.labels))
-	return dst, m.compute(dst, tokens, segments, 0, true)
+	if err := m.compute(ctx, dst, tokens, segments, 0, true); err != nil {
+		return nil, err
+	}
+	return dst, nil
 }
 
 // pair are the tokens of a query and a text.

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -135,22 +136,22 @@ func (a *late) fills() bool { return *a.Expand && !*a.Attend }
 // how many rows each has. Rows of a query are rows.Slice(first, first+lens[i]), which nn.MaxSim
 // takes. Tokens that fill queries up have vectors, too.
 func (m *Model) EncodeQueries(texts []string) (rows attn.Tensor, lens []int, err error) {
-	return m.vectors(texts, true)
+	return m.vectors(context.Background(), texts, true)
 }
 
 // EncodeDocuments is EncodeQueries of documents, of which words in skiplist_words, as punctuation,
 // have no vectors. Rows and lens are what nn.MaxSim takes.
 func (m *Model) EncodeDocuments(texts []string) (rows attn.Tensor, lens []int, err error) {
-	return m.vectors(texts, false)
+	return m.vectors(context.Background(), texts, false)
 }
 
 // maxSims are the scores of texts for a query.
-func (m *Model) maxSims(query string, texts []string) ([]float32, error) {
-	q, _, err := m.EncodeQueries([]string{query})
+func (m *Model) maxSims(ctx context.Context, query string, texts []string) ([]float32, error) {
+	q, _, err := m.vectors(ctx, []string{query}, true)
 	if err != nil {
 		return nil, err
 	}
-	rows, lens, err := m.EncodeDocuments(texts)
+	rows, lens, err := m.vectors(ctx, texts, false)
 	if err != nil {
 		return nil, err
 	}
@@ -162,11 +163,12 @@ func (m *Model) maxSims(query string, texts []string) ([]float32, error) {
 }
 
 // vectors are those of the tokens of texts.
-func (m *Model) vectors(texts []string, queries bool) (rows attn.Tensor, lens []int, err error) {
+func (m *Model) vectors(ctx context.Context, texts []string, queries bool) (rows attn.Tensor,
+	lens []int, err error) {
 	if m.late == nil {
 		return rows, nil, fmt.Errorf("embed: %s: %w", m.path, errNotLate)
 	}
-	tokens, seen, err := m.lateTokens(texts, queries)
+	tokens, seen, err := m.lateTokens(ctx, texts, queries)
 	if err != nil {
 		return rows, nil, err
 	}
@@ -181,7 +183,7 @@ func (m *Model) vectors(texts []string, queries bool) (rows attn.Tensor, lens []
 		lens, sum = append(lens, n), sum+n
 	}
 	dst := make([]float32, sum*width)
-	if err := m.computeTokens(dst, tokens, seen, lens, queries); err != nil {
+	if err := m.computeTokens(ctx, dst, tokens, seen, lens, queries); err != nil {
 		return rows, nil, err
 	}
 	return attn.BHLD(dst, 1, 1, sum, width), lens, nil
@@ -189,7 +191,8 @@ func (m *Model) vectors(texts []string, queries bool) (rows attn.Tensor, lens []
 
 // lateTokens are those of queries or documents, with a prefix behind the first of a text. Seen is
 // how many tokens of each the others see, nil for all.
-func (m *Model) lateTokens(texts []string, queries bool) (tokens [][]int32, seen []int, err error) {
+func (m *Model) lateTokens(ctx context.Context, texts []string, queries bool) (tokens [][]int32,
+	seen []int, err error) {
 	a := m.late
 	length, prefix := *a.Length, a.Prefixes[1]
 	if queries {
@@ -198,7 +201,7 @@ func (m *Model) lateTokens(texts []string, queries bool) (tokens [][]int32, seen
 	if prefix >= 0 {
 		length--
 	}
-	r := &reading{Model: m, before: m.prompt, inputs: texts, within: length}
+	r := &reading{Model: m, ctx: ctx, before: m.prompt, inputs: texts, within: length}
 	if err := r.run((*Model).checkRead); err != nil {
 		return nil, nil, err
 	}
@@ -220,9 +223,9 @@ func (m *Model) lateTokens(texts []string, queries bool) (tokens [][]int32, seen
 }
 
 // computeTokens makes the rows of dst, batch by batch.
-func (m *Model) computeTokens(dst []float32, tokens [][]int32, seen, lens []int,
-	queries bool) error {
-	r, err := m.take()
+func (m *Model) computeTokens(ctx context.Context, dst []float32, tokens [][]int32,
+	seen, lens []int, queries bool) error {
+	r, err := m.take(ctx)
 	if err != nil {
 		return err
 	}

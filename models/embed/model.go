@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -312,7 +313,7 @@ func (m *Model) Close() error {
 }
 
 // take is a runner for one call.
-func (m *Model) take() (*runner, error) {
+func (m *Model) take(ctx context.Context) (*runner, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.closed {
@@ -321,9 +322,10 @@ func (m *Model) take() (*runner, error) {
 	if n := len(m.idle); n > 0 {
 		r := m.idle[n-1]
 		m.idle = m.idle[:n-1]
+		r.ctx = ctx
 		return r, nil
 	}
-	return &runner{Model: m}, nil
+	return &runner{Model: m, ctx: ctx}, nil
 }
 
 // gone is the error of calls after Close.
@@ -333,7 +335,7 @@ func (m *Model) gone() error {
 
 // give takes a runner back.
 func (m *Model) give(r *runner) {
-	r.err = nil
+	r.err, r.ctx = nil, nil
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if !m.closed {

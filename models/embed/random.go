@@ -1,6 +1,9 @@
 package embed
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -9,11 +12,13 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// Sizes are those of a BERT.
-type Sizes struct{ Layers, Hidden, Heads, FFN, Vocab int }
+// Sizes are the sizes of a BERT. With Labels it is a cross-encoder, which scores pairs of texts by
+// so many labels, one for Rerank. With TokenDimensions it is a ColBERT, which makes a vector of so
+// many numbers of each token. With neither it makes a vector of each text.
+type Sizes struct{ Layers, Hidden, Heads, FFN, Vocab, Labels, TokenDimensions int }
 
-// Random is a BERT of random weights, whose vectors mean nothing: for measuring, and for tests. Its
-// words are tokens by chance, too.
+// Random is a BERT of random weights, whose vectors and scores mean nothing: for measuring, and for
+// tests. Its words are tokens by chance, too.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -25,18 +30,52 @@ func Random(s Sizes, o Options) (*Model, error) {
 	keys := sizeKeys{hidden: "Sizes.Hidden", layers: "Sizes.Layers", heads: "Sizes.Heads",
 		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions",
 		width: "Sizes.Hidden / Sizes.Heads"}
-	if err := d.check(keys); err != nil {
+	if err := cmp.Or(d.check(keys), s.checkKind()); err != nil {
 		return nil, err
 	}
 	m := &Model{options: o, path: "random", description: d, sentence: usual(),
 		texts: tokenize.HashedTexts(s.Vocab, 512)}
 	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
 	b := newBuilder(l, d)
-	m.tables, m.all, m.matrices = b.takeTables(), b.takeLayers(), l.Packed
-	if l.Err != nil {
+	m.tables, m.all = b.takeTables(), b.takeLayers()
+	switch {
+	case s.Labels > 0:
+		m.scoreRandom(b, s.Labels)
+	case s.TokenDimensions > 0:
+		m.makeLate(b, s.TokenDimensions)
+	}
+	if m.matrices = l.Packed; l.Err != nil {
 		return nil, l.Err
 	}
 	return m.start()
+}
+
+// checkKind checks the sizes that say what a model makes of texts.
+func (s *Sizes) checkKind() error {
+	if s.Labels != 0 && s.TokenDimensions != 0 {
+		return fmt.Errorf("embed: Sizes has %d Labels and TokenDimensions %d, want 0 of one of both",
+			s.Labels, s.TokenDimensions)
+	}
+	for name, n := range map[string]int{"Labels": s.Labels, "TokenDimensions": s.TokenDimensions} {
+		if n < 0 || n > 1<<16 {
+			return fmt.Errorf("embed: Sizes.%s is %d, want 0 to %d", name, n, 1<<16)
+		}
+	}
+	return nil
+}
+
+// scoreRandom makes a cross-encoder.
+func (m *Model) scoreRandom(b *builder, labels int) {
+	m.head = m.readHead(b, &labelsFile{Count: &labels})
+	m.noVector = errors.New("it has Sizes.Labels, want Rerank or Scores")
+}
+
+// makeLate makes a ColBERT, without tokens before texts.
+func (m *Model) makeLate(b *builder, width int) {
+	m.late = newLate()
+	m.late.Late = tokenize.Late{Prefixes: []int32{-1, -1}}
+	m.noVector, m.similarity = errLate, maxSim
+	m.steps = []step{{&dense{b.takeLinear(m.hidden, false, "linear", width), nn.None}}}
 }
 
 // chance makes weights for a model that knows nothing.

@@ -66,7 +66,7 @@ func parts(all, size int) int { return (all + size - 1) / size }
 // stage takes all rows through what is before the attention of layer i, and behind that of the one
 // before it.
 func (r *runner) stage(i int) {
-	if r.err != nil {
+	if r.try(ended(r.ctx)); r.err != nil {
 		return
 	}
 	s := &r.slabs
@@ -83,7 +83,7 @@ func (r *runner) stage(i int) {
 	}
 }
 
-// Work lets a worker take slabs until none is left.
+// Work lets a worker take slabs until none is left, or the call ends.
 func (r *runner) Work(part int) {
 	all := &r.slabs
 	s := &all.of[part]
@@ -91,7 +91,7 @@ func (r *runner) Work(part int) {
 	if all.lanes == 1 {
 		s.pool = r.pool
 	}
-	for {
+	for r.ctx.Err() == nil {
 		s.first = int(all.next.Add(int64(all.each))) - all.each
 		if s.first >= r.tokens {
 			return

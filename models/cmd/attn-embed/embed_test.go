@@ -186,6 +186,13 @@ func TestRerank(t *testing.T) {
 	if len(lines) != len(texts) {
 		t.Errorf("it printed %q, want %d texts", lines, len(texts))
 	}
+	out.Reset()
+	args = append([]string{"-rerank", "cat", "-layers", "1", "-dim", "24", "-heads", "2", "-ffn", "8",
+		"-vocab", "50"}, texts...)
+	if err := run(args, nil, &out, io.Discard); err != nil ||
+		strings.Count(out.String(), "\n") != len(texts) {
+		t.Errorf("a random cross-encoder: %q, error %v", out.String(), err)
+	}
 }
 
 // TestInputs has what is no text, and flags that a run has no use for.

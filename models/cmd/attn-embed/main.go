@@ -93,6 +93,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	open := func(o embed.Options) (*embed.Model, error) {
 		if in.random {
+			if in.rerank {
+				sizes.Labels = 1
+			}
 			return embed.Random(sizes, o)
 		}
 		return embed.Open(*path, o)
