@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -92,11 +93,29 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// withVocab is a folder of a model with some tokens.
-func withVocab(t *testing.T, n int) string {
-	f := newFake("F32")
-	f.config["vocab_size"] = n
-	f.add("model.embed_tokens.weight", n, 24)
-	f.add("lm_head.weight", n, 24)
-	return f.write(t)
+// TestOtherTokens refuses a second model with other tokens, and guesses with one that has fewer
+// rows.
+func TestOtherTokens(t *testing.T) {
+	open := func(change func(*fake)) *Model {
+		f := newFake("F32")
+		change(f)
+		m, err := Open(f.write(t), Options{Context: 64})
+		must(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		return m
+	}
+	fewer := open(func(f *fake) {
+		f.config["vocab_size"], f.config["eos_token_id"] = 21, 19
+		f.add("model.embed_tokens.weight", 21, 24)
+		f.add("lm_head.weight", 21, 24)
+	})
+	path := newFake("F32").write(t)
+	m, err := Open(path, Options{Context: 64, Draft: fewer})
+	must(t, err)
+	must(t, m.Close())
+	other := open(func(f *fake) { f.rename("d", "xyz") })
+	if _, err := Open(path, Options{Context: 64, Draft: other}); err == nil ||
+		!strings.Contains(err.Error(), "of Options.Draft is") {
+		t.Errorf("a model of other tokens: %v", err)
+	}
 }

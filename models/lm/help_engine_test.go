@@ -50,7 +50,6 @@ type call struct {
 
 	tokens []int // the prompt and what was chosen
 	done   bool
-	err    error
 }
 
 // tester runs calls in an engine.

@@ -142,15 +142,6 @@ func (p *pipeline) usersWord(ids []int, text string,
 	return ids, err
 }
 
-// around returns tokens with those of the template, all of which the model must have.
-func (p *pipeline) around(ids []int) ([]int, error) {
-	ids = slices.Concat(p.before, ids, p.after)
-	if err := p.inRange(ids); err != nil {
-		return nil, err
-	}
-	return ids, nil
-}
-
 // inRange refuses tokens that the model does not have.
 func (p *pipeline) inRange(ids []int) error {
 	for _, id := range ids {
