@@ -65,7 +65,7 @@ func (c *call) settledEnd() *sequencePart {
 	c.length = c.lengths[c.layer]
 	end := c.length + c.k.L
 	if c.released || c.broken || c.follows[c.layer] != nil || c.taken[c.layer] != c.length ||
-		c.pause != nil && c.pause.Err() == nil || c.k.L == 0 || end > most ||
+		c.pause != nil && c.pause.Err() == nil || c.k.L == 0 || end > maxLength ||
 		(end-1)/c.tokens >= len(c.parts) {
 		return nil
 	}
@@ -107,12 +107,12 @@ func (b *batch) items() map[string][]*answer {
 			to++
 		}
 		g := x.begun
-		asked, rest := g.requests(wants[from:to], chosen[from:to])
+		answers, rest := g.requests(wants[from:to], chosen[from:to])
 		from = to
 		for _, y := range rest {
-			asked = append(asked, &answer{g: g, worker: y.worker, ride: g.ride.fly(y)})
+			answers = append(answers, &answer{g: g, worker: y.worker, ride: g.ride.fly(y)})
 		}
-		for _, a := range asked {
+		for _, a := range answers {
 			byWorker[a.worker] = append(byWorker[a.worker], a)
 		}
 	}

@@ -154,9 +154,9 @@ func (c *call) prepare(ctx context.Context) error {
 	if err := c.mend(ctx); err != nil {
 		return err
 	}
-	if c.length = c.Len(c.layer); c.k.L > most-c.length {
+	if c.length = c.Len(c.layer); c.k.L > maxLength-c.length {
 		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", c.k.L, c.length,
-			most)
+			maxLength)
 	}
 	if c.attends {
 		return c.prepareQueries(ctx)
@@ -189,7 +189,7 @@ func (c *call) takeTokens(ctx context.Context) error {
 
 // tryTokens appends what copies have not yet, and attends. What copies are still to take is the
 // ride then, with which change stays shared. With an error it returns the part that has it.
-func (c *call) tryTokens(ctx context.Context) (part *sequencePart, err error) {
+func (c *call) tryTokens(ctx context.Context) (at *sequencePart, err error) {
 	begun := c.begun != nil
 	if !begun {
 		if err := c.shareMended(ctx); err != nil {
@@ -202,17 +202,17 @@ func (c *call) tryTokens(ctx context.Context) (part *sequencePart, err error) {
 		}
 	}()
 	if !begun {
-		part, err = c.bring(ctx)
+		at, err = c.bring(ctx)
 	}
 	if err == nil && c.attends {
 		if err = c.run(ctx); err != nil {
 			c.endFollow(c.ride)
-			part = c.full(c.ride, err)
+			at = c.full(c.ride, err)
 		}
 	}
 	if err != nil {
 		c.ride = nil
-		return part, err
+		return at, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,14 +249,14 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 
 // bring appends what copies have not yet, but the last message rides with the queries if it can.
 // With an error it returns the part that has it.
-func (c *call) bring(ctx context.Context) (part *sequencePart, err error) {
+func (c *call) bring(ctx context.Context) (at *sequencePart, err error) {
 	c.ride = nil
 	last, err := c.lastMessage()
 	if err == nil {
-		part, err = c.appendUntil(ctx, last)
+		at, err = c.appendUntil(ctx, last)
 	}
 	if err != nil || !c.attends {
-		return part, err
+		return at, err
 	}
 	if last < c.k.L {
 		if c.ride, err = c.message(ctx, last); err != nil {

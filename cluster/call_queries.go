@@ -80,8 +80,8 @@ func (c *call) checkQueries() error {
 	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
 		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
-	unseen := c.unseen(0, q.L)
-	_, err := unseen.block(c.stateConfig(q.L), 0) // which validates q and the other options
+	hidden := c.unseen(0, q.L)
+	_, err := hidden.block(c.stateConfig(q.L), 0) // which validates q and the other options
 	return err
 }
 
@@ -139,7 +139,7 @@ func (c *call) rowsOfStep() int {
 	back := 4 * int64(c.q.H) * int64(h.ValueDim+2)
 	work := float64(c.q.H) * float64(c.keys) * float64(h.HeadDim+h.ValueDim) / float64(workers)
 	rows := max(1, min(c.q.L, int(int64(c.client.config.Chunk)/max(1, there, back)),
-		int(min(stepWork/max(1, work), most))))
+		int(min(stepWork/max(1, work), maxLength))))
 	if pairs.blocks > 0 && rows < c.q.L {
 		return rowsOfBlocks(rows)
 	}
@@ -154,11 +154,11 @@ func (c *call) unseen(first, rows int) unseen {
 // visible reports whether some row may see a key of a part. Some are always asked: where states
 // have rotated outputs the first one, since what is empty here is not rotated, and others would not
 // merge with it as they are; and all, where queries are rounded as keys with values in them are.
-func (c *call) visible(part, first, rows int) bool {
-	if part == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.ValuesInKeys {
+func (c *call) visible(number, first, rows int) bool {
+	if number == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.ValuesInKeys {
 		return true
 	}
-	p := &c.snapshot[part]
+	p := &c.snapshot[number]
 	lowest, highest := c.offset+first, c.offset+first+rows-1
 	if c.opt.Causal != attn.Full && p.from > highest {
 		return false
@@ -187,8 +187,8 @@ func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error
 		return x, err
 	}
 	if len(c.snapshot) == 0 {
-		unseen := c.unseen(first, rows)
-		x.state, err = unseen.block(g.config, 0)
+		hidden := c.unseen(first, rows)
+		x.state, err = hidden.block(g.config, 0)
 	} else if x.outputs = g.outputs; x.outputs == nil {
 		x.state, err = c.merge(g, first, rows)
 	}
@@ -197,7 +197,7 @@ func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error
 
 // merge merges the states of all parts, in their order.
 func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) {
-	unseen, between := c.unseen(first, rows), 0
+	hidden, between := c.unseen(first, rows), 0
 	for i := 0; i < len(c.snapshot) && err == nil; {
 		p := &g.parts[i]
 		if p.state == nil {
@@ -205,12 +205,12 @@ func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) 
 			i++
 			continue
 		}
-		total, err = unseen.follow(total, between, p.state)
+		total, err = hidden.follow(total, between, p.state)
 		p.state, between = nil, 0
 		i += p.span
 	}
 	if err == nil && between > 0 {
-		total, err = unseen.add(total, g.config, between)
+		total, err = hidden.add(total, g.config, between)
 	}
 	if err != nil {
 		_ = total.Close() // it is open, or nil

@@ -323,10 +323,10 @@ func (c *Client) call(ctx context.Context, worker string, request []byte) (*code
 }
 
 // tell asks a worker for something, and reads the answer.
-func (c *Client) tell(ctx context.Context, worker string, request []byte, answer body) error {
+func (c *Client) tell(ctx context.Context, worker string, request []byte, into body) error {
 	d, err := c.call(ctx, worker, request)
 	if err == nil {
-		err = d.read(answer)
+		err = d.read(into)
 	}
 	return err
 }
@@ -370,7 +370,7 @@ func (c *Client) answered(ctx context.Context, worker string, data []byte, err e
 	case errors.Is(err, errNobody):
 		m.note(nobody, c.now(), &c.config)
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		m.note(late, c.now(), &c.config)
+		m.note(overdue, c.now(), &c.config)
 	}
 	return d, err
 }
@@ -396,7 +396,7 @@ func (c *Client) update(worker string, f func(m *member)) {
 
 // suspect lets others be asked before a worker, for a while.
 func (c *Client) suspect(worker string) {
-	c.update(worker, func(m *member) { m.note(late, c.now(), &c.config) })
+	c.update(worker, func(m *member) { m.note(overdue, c.now(), &c.config) })
 }
 
 // newCopy registers a copy that is about to be made.

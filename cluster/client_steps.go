@@ -106,8 +106,8 @@ func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	}
 	sum := 0
 	for i, n := range lens {
-		if n < 0 || n > most {
-			return nil, fail(attn.ErrLength, "QueryLens[%d] is %d, want 0 to %d", i, n, most)
+		if n < 0 || n > maxLength {
+			return nil, fail(attn.ErrLength, "QueryLens[%d] is %d, want 0 to %d", i, n, maxLength)
 		}
 		sum += n
 	}

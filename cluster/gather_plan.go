@@ -32,7 +32,7 @@ func (x *want) on(worker string) *partCopy {
 // worker has much more keys than it must. Aligned blocks of neighbours, the largest first, go to
 // the same worker where that costs nothing: their states come back as one.
 func spread(wants []want) []*partCopy {
-	load, total, count, longest := map[string]int{}, 0, 0, 0
+	loads, total, count, longest := map[string]int{}, 0, 0, 0
 	for i := range wants {
 		total += wants[i].keys
 		if count++; i > 0 && wants[i].sequence != wants[i-1].sequence {
@@ -40,12 +40,12 @@ func spread(wants []want) []*partCopy {
 		}
 		longest = max(longest, count)
 		for _, x := range wants[i].copies {
-			load[x.worker] = 0
+			loads[x.worker] = 0
 		}
 	}
 	fair := 0
-	if len(load) > 0 {
-		fair = (total + len(load) - 1) / len(load)
+	if len(loads) > 0 {
+		fair = (total + len(loads) - 1) / len(loads)
 	}
 	chosen := make([]*partCopy, len(wants))
 	size := 1
@@ -59,32 +59,32 @@ func spread(wants []want) []*partCopy {
 				to++
 			}
 			if chosen[from] == nil {
-				choose(chosen[from:to], wants[from:to], load, fair, size == 1)
+				choose(chosen[from:to], wants[from:to], loads, fair, size == 1)
 			}
 		}
 	}
-	for even(wants, chosen, load) {
+	for even(wants, chosen, loads) {
 	}
 	return chosen
 }
 
 // choose gives some parts to the one of the workers with all of them that has the least to do, if
 // none has more than what is fair then, or in any case.
-func choose(chosen []*partCopy, wants []want, load map[string]int, fair int, inAnyCase bool) {
+func choose(chosen []*partCopy, wants []want, loads map[string]int, fair int, inAnyCase bool) {
 	more, best := 0, ""
 	for i := range wants {
 		more += wants[i].keys
 	}
 	for _, x := range wants[0].copies {
 		common := !slices.ContainsFunc(wants, func(y want) bool { return y.on(x.worker) == nil })
-		if common && (best == "" || load[x.worker] < load[best]) {
+		if common && (best == "" || loads[x.worker] < loads[best]) {
 			best = x.worker
 		}
 	}
-	if best == "" || load[best]+more > fair && !inAnyCase {
+	if best == "" || loads[best]+more > fair && !inAnyCase {
 		return
 	}
-	load[best] += more
+	loads[best] += more
 	for i := range chosen {
 		chosen[i] = wants[i].on(best)
 	}
@@ -92,13 +92,13 @@ func choose(chosen []*partCopy, wants []want, load map[string]int, fair int, inA
 
 // even moves parts to workers that have less to do even with them, and reports whether there were
 // such. The squares of what workers do become less in sum each time, so this ends.
-func even(wants []want, chosen []*partCopy, load map[string]int) (moved bool) {
+func even(wants []want, chosen []*partCopy, loads map[string]int) (moved bool) {
 	for i := range wants {
 		keys := wants[i].keys
 		for _, x := range wants[i].copies {
-			if load[x.worker]+keys < load[chosen[i].worker] {
-				load[chosen[i].worker] -= keys
-				load[x.worker] += keys
+			if loads[x.worker]+keys < loads[chosen[i].worker] {
+				loads[chosen[i].worker] -= keys
+				loads[x.worker] += keys
 				chosen[i], moved = x, true
 			}
 		}
@@ -195,13 +195,13 @@ func (g *gather) pairBytes(parts []int) (bytes int) {
 
 // stateBytes is what the state of a block takes: a node for each bit of the number of segments.
 func (g *gather) stateBytes(b block) int {
-	nodes := 1
+	count := 1
 	if !g.isWhole([]block{b}) {
 		snapshot := g.call.snapshot
 		keys := snapshot[b.end-1].end() - snapshot[b.first].from
-		nodes = bits.OnesCount(uint((keys + attn.Segment - 1) / attn.Segment))
+		count = bits.OnesCount(uint((keys + attn.Segment - 1) / attn.Segment))
 	}
-	return 4 * nodes * g.config.Heads * g.config.Queries * (g.config.ValueDim + 2)
+	return 4 * count * g.config.Heads * g.config.Queries * (g.config.ValueDim + 2)
 }
 
 // roomThere and roomBack are how many bytes a request has for parts, beside its queries, and a

@@ -41,11 +41,11 @@ func (g *gather) takeBlock(a *answer, number int, b block) (fatal error) {
 			errs[n] = err
 		}
 	}
-	none := failed(errs)
+	allFailed := failed(errs)
 	for n, err := range errs {
 		p := &g.parts[a.parts[b.at+n]]
 		p.running--
-		if none && !p.done { // or else another copy was faster
+		if allFailed && !p.done { // or else another copy was faster
 			fatal = cmp.Or(g.note(a, b.at+n, err), fatal)
 		}
 	}

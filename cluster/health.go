@@ -37,18 +37,18 @@ type sign uint8
 
 const (
 	heardOf  sign = iota // it has answered, or announced itself
-	late                 // it has not answered in time, or what it said was nonsense
+	overdue              // it has not answered in time, or what it said was nonsense
 	nobody               // the transport says that nobody listens at its name,
 	still                // and that this is so for Gone
 	rested               // nothing was late for three times Patience
-	silence              // it was not heard of for Gone
+	silent               // it was not heard of for Gone
 	rejoined             // the client had no connection, and has one again
 	signs
 )
 
 // transitions is what a worker is after a sign.
 var transitions = [healths][signs]health{
-	//         heardOf late   nobody    still     rested    silence   rejoined
+	//         heardOf overdue nobody   still     rested    silent    rejoined
 	well:     {well, slow, absent, absent, well, quiet, well},
 	slow:     {slow, slow, absent, absent, well, quiet, slow},
 	absent:   {well, slow, absent, absent, absent, deserted, slow},
@@ -78,7 +78,7 @@ func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
 		x.heard, x.joined = now, time.Time{}
 	case s == rejoined:
 		x.heard, x.joined = now, now
-	case s == late, s == nobody && !again:
+	case s == overdue, s == nobody && !again:
 		x.since = now
 	}
 }
@@ -89,7 +89,7 @@ func (x *condition) pass(now time.Time, c *ClientConfig) {
 		x.health = transitions[x.health][rested]
 	}
 	if now.Sub(x.heard) >= c.Gone {
-		x.health = transitions[x.health][silence]
+		x.health = transitions[x.health][silent]
 	}
 }
 

@@ -16,17 +16,17 @@ func TestHealth(t *testing.T) {
 	second := time.Second
 	for name, steps := range map[string][]step{
 		"silent":            {{3 * second, signs, well}, {second, signs, quiet}, {0, heardOf, well}},
-		"late, then better": {{0, late, slow}, {2 * second, heardOf, slow}, {second, signs, well}},
-		"late, then silent": {{0, late, slow}, {2 * second, signs, slow}, {2 * second, signs, quiet}},
+		"late, then better": {{0, overdue, slow}, {2 * second, heardOf, slow}, {second, signs, well}},
+		"late, then silent": {{0, overdue, slow}, {2 * second, signs, slow}, {2 * second, signs, quiet}},
 		"restarts":          {{0, nobody, absent}, {2 * second, heardOf, well}},
 		"dies":              {{0, nobody, absent}, {4 * second, signs, deserted}, {0, nobody, dead}},
 		"dies when it was long silent": {{9 * second, nobody, deserted},
 			{3 * second, nobody, deserted}, {second, nobody, dead}},
 		"comes back from the dead": {{9 * second, nobody, deserted}, {4 * second, nobody, dead},
 			{time.Hour, signs, dead}, {0, heardOf, well}},
-		"hangs after it was not there": {{0, nobody, absent}, {second, late, slow},
+		"hangs after it was not there": {{0, nobody, absent}, {second, overdue, slow},
 			{4 * second, signs, quiet}, {time.Hour, signs, quiet}},
-		"hangs where nobody listened": {{9 * second, nobody, deserted}, {second, late, quiet},
+		"hangs where nobody listened": {{9 * second, nobody, deserted}, {second, overdue, quiet},
 			{4 * second, nobody, deserted}},
 		"is not dead because the clock jumps": {{0, nobody, absent}, {time.Hour, signs, deserted}},
 	} {

@@ -55,7 +55,7 @@ const (
 // mostParts is how many parts a request has at most: a sequence has no more. partCost is about what
 // is made of one: what is asked for, where it is, and an error; groupCost what is made of a group.
 const (
-	mostParts = most / attn.Segment
+	mostParts = maxLength / attn.Segment
 	partCost  = 320
 	groupCost = 320
 )

@@ -113,19 +113,19 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 }
 
 // appendPiece adds what the layer does not have yet of a piece that begins at a position.
-func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error {
-	if l.length >= position+piece.tokens {
+func (p *part) appendPiece(l *partLayer, added *tokenPiece, position int) error {
+	if l.length >= position+added.tokens {
 		return nil
 	}
-	if len(piece.saved) > 0 {
+	if len(added.saved) > 0 {
 		if l.length != position || l.length%p.long != 0 {
 			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple "+
 				"of %d", position, l.length, p.long)
 		}
-		return p.appendRun(l, piece.saved, piece.tokens)
+		return p.appendRun(l, added.saved, added.tokens)
 	}
-	for l.length < position+piece.tokens {
-		if err := p.appendSome(l, piece, l.length-position); err != nil {
+	for l.length < position+added.tokens {
+		if err := p.appendSome(l, added, l.length-position); err != nil {
 			return err
 		}
 	}
@@ -133,8 +133,8 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 }
 
 // appendSome adds some tokens from number at of a piece on, as many as go to one run.
-func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
-	n := min(piece.tokens-at, p.long-l.length%p.long)
+func (p *part) appendSome(l *partLayer, added *tokenPiece, at int) (err error) {
+	n := min(added.tokens-at, p.long-l.length%p.long)
 	last, fresh := l.last(), false
 	if last == nil || l.length%p.long == 0 {
 		last, fresh = nil, true
@@ -146,11 +146,11 @@ func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
 			return err
 		}
 	}
-	err = piece.appendTo(last, &p.shape, at, at+n)
+	err = added.appendTo(last, &p.shape, at, at+n)
 	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
-			err = piece.appendTo(last, &p.shape, at, at+n)
+			err = added.appendTo(last, &p.shape, at, at+n)
 		}
 	}
 	if err != nil {

@@ -56,9 +56,9 @@ func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 		order[i] = &all[i]
 	}
 	slices.SortFunc(order, func(a, b *reach) int { return cmp.Compare(a.part.copy, b.part.copy) })
-	locked := make([]*reach, 0, len(all))
+	held := make([]*reach, 0, len(all))
 	unlock = func() {
-		for _, x := range locked {
+		for _, x := range held {
 			x.layer.mu.RUnlock()
 			x.part.mu.RUnlock()
 		}
@@ -74,14 +74,14 @@ func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 			return nil, x.number, err
 		}
 		x.layer.mu.RLock()
-		locked = append(locked, x)
+		held = append(held, x)
 	}
 	return unlock, 0, nil
 }
 
 // checkReach makes sure that a copy, which is locked, has the keys that are asked for, and is of a
 // shape.
-func (r *attendRequest) checkReach(x *reach, want *shape) error {
+func (r *attendRequest) checkReach(x *reach, wanted *shape) error {
 	switch h, a := &x.part.shape, x.asked; {
 	case a.first%x.part.long != 0:
 		return fail(ErrProtocol, "the first key is %d, want a multiple of %d, where runs begin", a.first,
@@ -89,9 +89,9 @@ func (r *attendRequest) checkReach(x *reach, want *shape) error {
 	case a.first+a.keys > x.layer.length:
 		return fail(errStale, "%d keys from %d on, want at most %d, the tokens that are there", a.keys,
 			a.first, x.layer.length)
-	case *h != *want:
+	case *h != *wanted:
 		return fail(attn.ErrShape, "copy %d is %+v, want the shape of those it joins, %+v", x.part.copy,
-			*h, *want)
+			*h, *wanted)
 	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(h.HeadDim):
 		return fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d dimensions",
 			len(r.q), r.heads, r.rows, h.HeadDim)
@@ -104,14 +104,14 @@ func (r *attendRequest) checkReach(x *reach, want *shape) error {
 func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.Sequence,
 	last *attn.Sequence, err error) {
 	first := 0
-	for _, run := range l.runs {
+	for _, next := range l.runs {
 		if first >= to {
 			break
 		}
 		if first >= from {
-			seqs = append(seqs, run.Sequence)
+			seqs = append(seqs, next.Sequence)
 		}
-		first += run.Len()
+		first += next.Len()
 	}
 	if first > to {
 		end := len(seqs) - 1

@@ -12,7 +12,7 @@ import (
 // rank orders workers for a part of a sequence by weighted rendezvous hashing: each has a number
 // that depends on the part and itself, and on nothing else but its free memory. So parts spread as
 // memory is free, and a worker that comes or goes moves no others'.
-func rank(workers []Status, sequence uint64, part int) []string {
+func rank(workers []Status, sequence uint64, number int) []string {
 	type ranked struct {
 		name  string
 		score float64
@@ -20,7 +20,7 @@ func rank(workers []Status, sequence uint64, part int) []string {
 	all := make([]ranked, 0, len(workers))
 	for i := range workers {
 		w := &workers[i]
-		all = append(all, ranked{w.Worker, float64(w.Free()+1) / -math.Log(chance(sequence, part,
+		all = append(all, ranked{w.Worker, float64(w.Free()+1) / -math.Log(chance(sequence, number,
 			w.Worker))})
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
@@ -36,8 +36,8 @@ func rank(workers []Status, sequence uint64, part int) []string {
 // together is how many parts, with a given one, are placed on the same workers: their states merge
 // before they travel. What a sequence grows by from one power of two of parts to the next is
 // divided among all copies that workers can have of it, so that all have something to do.
-func together(part, workers, copies int) int {
-	doubling := 1 << max(0, bits.Len(uint(part))-1) // parts of it
+func together(number, workers, copies int) int {
+	doubling := 1 << max(0, bits.Len(uint(number))-1) // parts of it
 	shares := 1
 	for shares*copies < workers {
 		shares *= 2
@@ -47,12 +47,12 @@ func together(part, workers, copies int) int {
 
 // places orders workers for a new part: those that have its neighbours, or else those that have the
 // least of the sequence for their free memory, and then as they rank.
-func (s *Sequence) places(part int) []string {
+func (s *Sequence) places(number int) []string {
 	c := s.client
 	takers := c.takers()
-	names := rank(takers, s.id, part)
-	size := together(part, len(takers), c.config.Copies)
-	held, beside := s.held(part)
+	names := rank(takers, s.id, number)
+	size := together(number, len(takers), c.config.Copies)
+	held, beside := s.held(number)
 	level, free := map[string]int{}, 0.0
 	for i := range takers {
 		free += float64(takers[i].Free()+1) / float64(len(takers))
@@ -61,7 +61,7 @@ func (s *Sequence) places(part int) []string {
 		w := &takers[i]
 		// In quarters, so that about as much memory is as much, and not all sequences take one worker.
 		level[w.Worker] = held[w.Worker] * int(min(1<<20, math.Round(4*free/float64(w.Free()+1))))
-		if part%size != 0 && beside[w.Worker] && c.member(w.Worker).share(0) < nearlyFull {
+		if number%size != 0 && beside[w.Worker] && c.member(w.Worker).share(0) < nearlyFull {
 			level[w.Worker] = -1
 		}
 	}
@@ -71,21 +71,21 @@ func (s *Sequence) places(part int) []string {
 
 // held is how many copies of a sequence's parts each worker has, and which have the one before a
 // part.
-func (s *Sequence) held(part int) (held map[string]int, beside map[string]bool) {
+func (s *Sequence) held(number int) (held map[string]int, beside map[string]bool) {
 	held, beside = map[string]int{}, map[string]bool{}
 	for _, p := range s.all() {
 		for _, x := range s.good(p) {
 			held[x.worker]++
-			beside[x.worker] = beside[x.worker] || p.index == part-1
+			beside[x.worker] = beside[x.worker] || p.index == number-1
 		}
 	}
 	return held, beside
 }
 
 // chance is a number between 0 and 1, the same each time.
-func chance(sequence uint64, part int, worker string) float64 {
+func chance(sequence uint64, number int, worker string) float64 {
 	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, []uint64{sequence, uint64(part)}) // never fails
+	_ = binary.Write(h, binary.LittleEndian, []uint64{sequence, uint64(number)}) // never fails
 	_, _ = h.Write([]byte(worker))
 	x := h.Sum64()
 	x ^= x >> 33 // the last bytes have reached the low bits only

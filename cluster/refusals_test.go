@@ -102,7 +102,7 @@ func TestRefusedRequests(t *testing.T) {
 		}), refusal{ErrInternal, "the file begins with"}},
 		"more tokens than 32 bits have": {tokens(func(r *appendRequest) {
 			for range 9 {
-				r.pieces = append(r.pieces, tokenPiece{tokens: most})
+				r.pieces = append(r.pieces, tokenPiece{tokens: maxLength})
 			}
 		}), refusal{attn.ErrLength, "position 0 and 2415919106 tokens"}},
 		"too many pieces": {tokens(func(r *appendRequest) {
@@ -216,17 +216,17 @@ func TestRefusedAttention(t *testing.T) {
 			r.pairs.mask, r.groups[0].parts[0].mask = 2, make([]bool, 4)
 		},
 		"a mask of huge size": func(r *attendRequest) {
-			r.pairs.mask, r.groups[0].parts[0].keys = 1, most
+			r.pairs.mask, r.groups[0].parts[0].keys = 1, maxLength
 		},
 		"a bias of huge size": func(r *attendRequest) {
 			p := &r.groups[0].parts[0]
-			r.pairs.bias, p.keys, p.bias = 1, most, make([]float32, 1)
+			r.pairs.bias, p.keys, p.bias = 1, maxLength, make([]float32, 1)
 		},
 		"blocks of huge size": func(r *attendRequest) {
-			r.pairs.blocks, r.groups[0].parts[0].keys = 1, most
+			r.pairs.blocks, r.groups[0].parts[0].keys = 1, maxLength
 		},
 		"no keys":            func(r *attendRequest) { r.groups[0].parts[0].keys = 0 },
-		"an offset":          func(r *attendRequest) { r.groups[0].offset = 2*most + 1 },
+		"an offset":          func(r *attendRequest) { r.groups[0].offset = 2*maxLength + 1 },
 		"a group of nothing": func(r *attendRequest) { r.groups[0].parts = nil },
 		"outputs of parts apart": func(r *attendRequest) {
 			r.whole, r.groups = true, append(r.groups, r.groups[0])

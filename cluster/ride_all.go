@@ -125,15 +125,15 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, 64)
-	asked := false
+	waiting := false
 	for _, x := range copies {
 		if !state[x].final {
-			asked = true
+			waiting = true
 			go s.client.insist(calls, x, r, outcomes)
 		}
 	}
 	var patience <-chan time.Time
-	for asked {
+	for waiting {
 		if patience == nil && slices.ContainsFunc(copies, func(x *partCopy) bool {
 			return state[x].took() || state[x].final && errors.Is(state[x].err, attn.ErrCapacity)
 		}) {
@@ -149,7 +149,7 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 		case <-ctx.Done():
 			return
 		}
-		asked = s.mayAnswer(copies, state)
+		waiting = s.mayAnswer(copies, state)
 	}
 }
 
@@ -175,7 +175,7 @@ func (s *Sequence) mayAnswer(copies []*partCopy, state map[*partCopy]outcome) bo
 func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
 	c, p := s.client, r.part
-	var took, refused, late []*partCopy
+	var took, refusing, late []*partCopy
 	lost, full := 0, false
 	for _, x := range copies {
 		o := state[x]
@@ -184,7 +184,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 			took = append(took, x)
 			continue
 		case o.final:
-			refused = append(refused, x)
+			refusing = append(refusing, x)
 		default:
 			late = append(late, x)
 		}
@@ -203,7 +203,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 		}
 	}
 	switch {
-	case s.rely(r, took, refused, late):
+	case s.rely(r, took, refusing, late):
 		if len(took) < len(copies) {
 			s.sweep(p)
 		}
@@ -217,7 +217,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 		return false, s.lostError(p, err)
 	}
 	if full {
-		c.noteFull(append(refused, late...))
+		c.noteFull(append(refusing, late...))
 	} else if errors.Is(err, errUnknown) || errors.Is(err, errStale) {
 		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}

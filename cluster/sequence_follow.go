@@ -105,9 +105,9 @@ func (s *Sequence) followsBeside(r *ride, so func(f *ride) bool) bool {
 // standIn reports whether nothing that steps have brought to other layers is lost with some copies,
 // in the place of which there are others: for each there is one that is counted on and has all that
 // it has. Locks of the sequence and of the client are held.
-func (s *Sequence) standIn(r *ride, others, copies []*partCopy) bool {
+func (s *Sequence) standIn(r *ride, substitutes, copies []*partCopy) bool {
 	return r == nil || !slices.ContainsFunc(copies, func(x *partCopy) bool {
-		return x.counts() && !slices.ContainsFunc(others, func(y *partCopy) bool {
+		return x.counts() && !slices.ContainsFunc(substitutes, func(y *partCopy) bool {
 			return y.counts() && !s.followsBeside(r, func(f *ride) bool { return f.isIn(x) && !f.isIn(y) })
 		})
 	})

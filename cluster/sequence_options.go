@@ -56,8 +56,8 @@ func (c *call) checkOptions() error {
 		return fail(attn.ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", o.Causal)
 	case o.Causal == attn.BottomRight && o.Offset != 0:
 		return fail(attn.ErrOption, "Offset is %d with BottomRight, want 0", o.Offset)
-	case o.Offset < -most || o.Offset > most:
-		return fail(attn.ErrOption, "Offset is %d, want %d to %d", o.Offset, -most, most)
+	case o.Offset < -maxLength || o.Offset > maxLength:
+		return fail(attn.ErrOption, "Offset is %d, want %d to %d", o.Offset, -maxLength, maxLength)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func none[T any](x *attn.View[T]) bool {
 // clampWindow bounds a window at more than any distance of a query and a key, so that it can be
 // added to positions and travel. What is negative stays, for package attn to judge.
 func clampWindow(w attn.Window) attn.Window {
-	return attn.Window{Left: min(w.Left, 2*most), Right: min(w.Right, 2*most)}
+	return attn.Window{Left: min(w.Left, 2*maxLength), Right: min(w.Right, 2*maxLength)}
 }
 
 // travelling are those options that travel. Those of an option that scores depend on are the same

@@ -230,8 +230,9 @@ func TestOutputsAsAWhole(t *testing.T) {
 func (b *bench) anyOptions(rows, keys int, integers bool) attn.Options {
 	small, large, inf := float32(1e-45), float32(math.MaxFloat32), float32(math.Inf(1))
 	nan := float32(math.NaN())
-	positions := []int{0, 1, rows, keys - rows, keys, -1, -keys, most - keys, most - 1, most, 1 - most,
-		-most, 1024 - most}
+	positions := []int{0, 1, rows, keys - rows, keys, -1, -keys, maxLength - keys, maxLength - 1,
+		maxLength, 1 - maxLength,
+		-maxLength, 1024 - maxLength}
 	o := attn.Options{
 		Scale:    oneOf(b, 9, []float32{0, 1, -0.3, 1e-30, small, large / 2}, large, inf, nan),
 		Causal:   oneOf(b, 15, []attn.Causal{attn.Full, attn.TopLeft, attn.BottomRight}, -1, 3),
@@ -239,10 +240,12 @@ func (b *bench) anyOptions(rows, keys int, integers bool) attn.Options {
 		Integers: integers && b.rand.IntN(2) == 0,
 	}
 	if o.Causal != attn.BottomRight || b.rand.IntN(9) == 0 {
-		o.Offset = oneOf(b, 9, positions, most+1, -most-1, math.MaxInt, math.MinInt, 2*most)
+		o.Offset = oneOf(b, 9, positions, maxLength+1, -maxLength-1, math.MaxInt, math.MinInt,
+			2*maxLength)
 	}
 	if b.rand.IntN(2) == 0 {
-		sides := append([]int{2*most - 1, 2 * most, 2*most + 1, math.MaxInt, math.MaxInt - 1, 700},
+		sides := append([]int{2*maxLength - 1, 2 * maxLength, 2*maxLength + 1, math.MaxInt,
+			math.MaxInt - 1, 700},
 			positions[:5]...)
 		o.Window = attn.Window{Left: oneOf(b, 15, sides, -1, math.MinInt),
 			Right: oneOf(b, 15, sides, -1, math.MinInt)}
@@ -367,7 +370,7 @@ func TestConfigAtItsLimits(t *testing.T) {
 		t.Errorf("the lease is %v, want what the client asks for", lease)
 	}
 	far.mu.Lock()
-	far.lengths[0], far.taken[0] = most-1, most-1
+	far.lengths[0], far.taken[0] = maxLength-1, maxLength-1
 	far.mu.Unlock()
 	two := b.tensor(1, 2, 8)
 	refusal{attn.ErrLength, "k.L is 2 after 268435455 tokens, want at most 268435456 in all"}.check(t,

@@ -37,12 +37,12 @@ func (c *call) checkPairs() error {
 	return s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks})
 }
 
-func checkPairShape[T any](c *call, name string, x *attn.View[T], rows, columns int) error {
-	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == columns {
+func checkPairShape[T any](c *call, name string, x *attn.View[T], rows, width int) error {
+	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == width {
 		return nil
 	}
 	return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, x.B, x.H, x.L,
-		x.D, c.q.H, rows, columns)
+		x.D, c.q.H, rows, width)
 }
 
 // pairs are the heads of what there is for pairs.

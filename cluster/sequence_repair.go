@@ -119,8 +119,8 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	if s.takeBack(ctx, p) {
 		return
 	}
-	others := s.without(p, c.takers())
-	if len(others) == 0 && staying > 0 {
+	candidates := s.without(p, c.takers())
+	if len(candidates) == 0 && staying > 0 {
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
 			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
 				return !c.member(x.worker).status.Leaving
@@ -134,7 +134,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 		})
 		return
 	}
-	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
+	targets := rank(slices.DeleteFunc(candidates, func(w Status) bool {
 		_, enough := s.needs(p)
 		m := c.member(w.Worker)
 		return w.Free()-m.promised < enough || m.refused.After(c.now())
@@ -247,19 +247,19 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 func (s *Sequence) copyMost(ctx context.Context, p *sequencePart, worker string, r *copyRequest) (
 	lengths []uint32, err error) {
 	s.mu.Lock()
-	want := s.lengthsIn(p, s.taken)
+	expected := s.lengthsIn(p, s.taken)
 	s.mu.Unlock()
 	for {
 		before := lengths
 		if lengths, err = s.client.copy(ctx, worker, r, copyPatience); err != nil {
 			return nil, err
 		}
-		if len(lengths) != len(want) {
+		if len(lengths) != len(expected) {
 			return nil, fail(ErrProtocol, "worker %s has %d layers, want %d", worker, len(lengths),
-				len(want))
+				len(expected))
 		}
 		lacks := false
-		for i, n := range want {
+		for i, n := range expected {
 			lacks = lacks || lengths[i] < n
 		}
 		if !lacks || slices.Equal(lengths, before) {

@@ -22,13 +22,13 @@ func (c *call) messageLength(at int) (n int) {
 	position := (c.length + at) % c.tokens
 	rest, room := min(c.k.L-at, c.tokens-position), int64(c.client.config.Chunk)
 	for n < rest {
-		size, run := c.nextPiece(position+n, rest-n)
-		perToken := c.tokenBytes(run)
+		size, isRun := c.nextPiece(position+n, rest-n)
+		perToken := c.tokenBytes(isRun)
 		switch fits := int(room / perToken); {
 		case size <= fits:
 		case n > 0:
 			return n
-		case run && size/2 <= fits: // the rest of it would be elements
+		case isRun && size/2 <= fits: // the rest of it would be elements
 			return size
 		default:
 			return max(1, fits)
@@ -39,7 +39,7 @@ func (c *call) messageLength(at int) (n int) {
 }
 
 // nextPiece is how many of n tokens at a position are one piece, and whether that is a run.
-func (c *call) nextPiece(position, n int) (size int, run bool) {
+func (c *call) nextPiece(position, n int) (size int, isRun bool) {
 	size = min(n, c.long-position%c.long)
 	if position%c.long > 0 || size < attn.Block || c.loose {
 		return size, false
@@ -48,9 +48,9 @@ func (c *call) nextPiece(position, n int) (size int, run bool) {
 }
 
 // tokenBytes is about how many bytes a token of a layer takes on its way, in a run or as elements.
-func (s *Sequence) tokenBytes(run bool) int64 {
+func (s *Sequence) tokenBytes(isRun bool) int64 {
 	h := &s.shape
-	if run {
+	if isRun {
 		config := h.storeConfig()
 		return max(1, pageBytes(&config)/attn.Block)
 	}
@@ -61,18 +61,18 @@ func (s *Sequence) tokenBytes(run bool) int64 {
 // pieces are n tokens from number at on, which begin at a position, as they travel.
 func (c *call) pieces(at, n, position int) (all []tokenPiece, err error) {
 	for end := at + n; at < end; {
-		size, run := c.nextPiece(position, end-at)
-		piece := tokenPiece{tokens: size}
-		if run {
-			piece.saved, err = c.saveRun(c.k.Slice(at, at+size), slice(&c.v, at, at+size))
+		size, isRun := c.nextPiece(position, end-at)
+		next := tokenPiece{tokens: size}
+		if isRun {
+			next.saved, err = c.saveRun(c.k.Slice(at, at+size), slice(&c.v, at, at+size))
 			if err != nil {
 				return nil, err
 			}
 		} else {
-			piece.k = gatherTokens(c.shape.Format, &c.k, at, size)
-			piece.v = gatherTokens(c.shape.ValueFormat, &c.v, at, size)
+			next.k = gatherTokens(c.shape.Format, &c.k, at, size)
+			next.v = gatherTokens(c.shape.ValueFormat, &c.v, at, size)
 		}
-		all = append(all, piece)
+		all = append(all, next)
 		at, position = at+size, position+size
 	}
 	return all, nil

@@ -115,8 +115,8 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 	o := nats.GetDefaultOptions()
 	o.MaxReconnect, o.ReconnectWait, o.ReconnectJitter = -1, reconnectWait, reconnectWait
 	o.PingInterval, o.MaxPingsOut = c.Ping, c.Pings
-	for _, set := range c.Options {
-		if err := set(&o); err != nil {
+	for _, apply := range c.Options {
+		if err := apply(&o); err != nil {
 			return err
 		}
 	}
@@ -153,9 +153,9 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 const reconnectWait = 250 * time.Millisecond
 
 // subscribe takes messages, of which some bytes may wait.
-func (t *NATS) subscribe(subject string, bytes int, each nats.MsgHandler) (*nats.Subscription,
+func (t *NATS) subscribe(subject string, bytes int, handle nats.MsgHandler) (*nats.Subscription,
 	error) {
-	s, err := t.conn.Subscribe(subject, each)
+	s, err := t.conn.Subscribe(subject, handle)
 	if err == nil {
 		err = s.SetPendingLimits(pendingMessages, bytes)
 	}
@@ -266,9 +266,9 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 	error) {
 	done := make(chan struct{})
 	var reply []byte
-	var failed error
+	var problem error
 	c := &natsCall{subject: subject, flow: newFlow(), ended: func(r []byte, err error) {
-		reply, failed = r, err
+		reply, problem = r, err
 		close(done)
 	}}
 	if id, begun := t.begin(ctx, c); begun {
@@ -279,7 +279,7 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 	}
 	select {
 	case <-done:
-		return reply, failed
+		return reply, problem
 	case <-ctx.Done():
 		return nil, timedOut(ctx, subject)
 	}
@@ -440,12 +440,12 @@ func (f *flow) acknowledge(bytes int) {
 func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply string, f frame,
 	message []byte, ack *flow) error {
 	f.total = len(message)
-	piece := t.piece()
-	buffer := newBuffer(frameHeader + min(len(message), piece))
+	size := t.piece()
+	buffer := newBuffer(frameHeader + min(len(message), size))
 	defer reuse(buffer)
 	var timer *time.Timer
 	for at := 0; ; {
-		f.offset, f.payload = at, message[at:min(at+piece, len(message))]
+		f.offset, f.payload = at, message[at:min(at+size, len(message))]
 		m := nats.Msg{Subject: subject, Reply: reply, Data: f.append(buffer)}
 		if err := t.link.publishNext(ctx, done, &m); err != nil {
 			return unavailable(subject, err)
@@ -453,7 +453,7 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 		if at += len(f.payload); at == len(message) {
 			return nil
 		}
-		for at-int(ack.bytes.Load()) > windowSize-piece {
+		for at-int(ack.bytes.Load()) > windowSize-size {
 			if timer == nil {
 				timer = time.NewTimer(ackPatience)
 				defer timer.Stop()
@@ -474,8 +474,8 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 }
 
 // Watch is that of [Transport].
-func (t *NATS) Watch(each func(status []byte)) (stop func(), err error) {
-	s, err := t.subscribe(t.prefix+".status", fewBytes, func(m *nats.Msg) { each(m.Data) })
+func (t *NATS) Watch(visit func(status []byte)) (stop func(), err error) {
+	s, err := t.subscribe(t.prefix+".status", fewBytes, func(m *nats.Msg) { visit(m.Data) })
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 func (n *natsName) ask() error {
 	for until := time.Now().Add(namePatience); time.Now().Before(until); {
 		ctx, cancel := context.WithTimeout(context.Background(), namePatience/10)
-		answer, err := n.link.request(ctx, kindName, n.subject, n.claim.encode())
+		reply, err := n.link.request(ctx, kindName, n.subject, n.claim.encode())
 		late := ctx.Err() != nil
 		cancel()
 		switch {
@@ -105,7 +105,7 @@ func (n *natsName) ask() error {
 		case err != nil && !late:
 			return err
 		case err == nil:
-			theirs, err := decodeNameClaim(answer)
+			theirs, err := decodeNameClaim(reply)
 			if err != nil {
 				return err
 			}

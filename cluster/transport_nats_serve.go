@@ -172,8 +172,8 @@ func (s *natsServer) receive(m *nats.Msg) {
 		}
 	case f.kind == kindAckReply:
 		s.mu.Lock()
-		if flow := s.replies[key]; flow != nil {
-			flow.acknowledge(f.offset)
+		if acks := s.replies[key]; acks != nil {
+			acks.acknowledge(f.offset)
 		}
 		s.mu.Unlock()
 	case f.kind != kindRequest:
@@ -243,13 +243,13 @@ func (s *natsServer) reply(key natsKey, message []byte) {
 			len(message), s.link.most))
 		return
 	}
-	flow := newFlow()
+	acks := newFlow()
 	if len(message) > s.link.piece() {
-		locked(&s.mu, func() { s.replies[key] = &flow })
+		locked(&s.mu, func() { s.replies[key] = &acks })
 		defer func() {
 			locked(&s.mu, func() { delete(s.replies, key) })
 		}()
 	}
 	_ = s.link.send(context.Background(), s.stop, key.reply, "",
-		frame{kind: kindReply, id: key.id}, message, &flow)
+		frame{kind: kindReply, id: key.id}, message, &acks)
 }

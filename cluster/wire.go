@@ -160,14 +160,14 @@ func (c *codec) flag(x *bool) {
 	set(c, x, n == 1)
 }
 
-// most is the largest length and size that messages have; so products of a few fit 64 bits.
-const most = 1 << 28
+// maxLength is the largest length and size that messages have; so products of a few fit 64 bits.
+const maxLength = 1 << 28
 
-// size is a number of 0 to most.
+// size is a number of 0 to maxLength.
 func (c *codec) size(name string, x *int) {
 	n := c.number(uint64(*x), 4)
-	if n > most {
-		c.refuse("%s is %d, want at most %d", name, n, most)
+	if n > maxLength {
+		c.refuse("%s is %d, want at most %d", name, n, maxLength)
 		n = 0
 	}
 	set(c, x, int(n))
@@ -176,8 +176,8 @@ func (c *codec) size(name string, x *int) {
 // offset is a position that may be negative.
 func (c *codec) offset(name string, x *int) {
 	n := int64(c.number(uint64(*x), 8))
-	if n > 2*most || n < -2*most {
-		c.refuse("%s is %d, want at most %d either way", name, n, 2*most)
+	if n > 2*maxLength || n < -2*maxLength {
+		c.refuse("%s is %d, want at most %d either way", name, n, 2*maxLength)
 		n = 0
 	}
 	set(c, x, int(n))
@@ -325,7 +325,7 @@ func (c *codec) table(name string, x *[]float32, heads, rows, width int) {
 // are: none otherwise.
 func (c *codec) has(name string, heads, rows, bytes int) int {
 	n := uint64(heads) * uint64(rows) // each at most most
-	if n > most || n*uint64(bytes) > uint64(len(c.data)) {
+	if n > maxLength || n*uint64(bytes) > uint64(len(c.data)) {
 		c.refuse("%s of %d heads has %d rows of %d bytes, and begins %d bytes before the end", name,
 			heads, rows, bytes, len(c.data))
 	}

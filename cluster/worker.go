@@ -184,14 +184,14 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 			w.config.Calls)))
 		return
 	}
-	call := load{flight: &w.flight}
-	defer call.end()
-	if err := call.take(int64(len(request))); err != nil {
+	cost := load{flight: &w.flight}
+	defer cost.end()
+	if err := cost.take(int64(len(request))); err != nil {
 		send(w.refuse(request, err))
 		return
 	}
 	w.calls.Add(1)
-	reply, err := w.answer(request, &call)
+	reply, err := w.answer(request, &cost)
 	if err != nil {
 		if errors.Is(err, ErrProtocol) {
 			w.malformed.Add(1)
@@ -199,7 +199,7 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 		w.refused.Add(1)
 		reply = errorReply(err)
 	}
-	call.add(int64(len(reply)) - call.reply)
+	cost.add(int64(len(reply)) - cost.reply)
 	send(reply)
 	reuse(reply)
 }
@@ -218,9 +218,9 @@ func (w *Worker) refuse(request []byte, err error) []byte {
 }
 
 // answer does what a request asks for, and counts what that takes.
-func (w *Worker) answer(request []byte, call *load) ([]byte, error) {
+func (w *Worker) answer(request []byte, cost *load) ([]byte, error) {
 	op, client, d := decodeRequest(request)
-	d.load = call
+	d.load = cost
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -229,7 +229,7 @@ func (w *Worker) answer(request []byte, call *load) ([]byte, error) {
 		return answerTo(client, d, w.create)
 	case opStep:
 		return answerTo(client, d, func(client clientID, r *stepRequest) (body, error) {
-			return w.step(client, r, call), nil
+			return w.step(client, r, cost), nil
 		})
 	case opRelease:
 		return answerTo(client, d, w.release)
@@ -237,7 +237,7 @@ func (w *Worker) answer(request []byte, call *load) ([]byte, error) {
 		return answerTo(client, d, w.renew)
 	case opRead:
 		return answerTo(client, d, func(client clientID, r *readRequest) (body, error) {
-			return w.read(client, r, call)
+			return w.read(client, r, cost)
 		})
 	case opCopy:
 		return answerTo(client, d, w.copy)
@@ -353,7 +353,7 @@ func (w *Worker) release(client clientID, r *releaseRequest) (body, error) {
 
 // read gives another worker a run, or says how long that is to wait: copies take no more of the
 // network than they may.
-func (w *Worker) read(client clientID, r *readRequest, call *load) (body, error) {
+func (w *Worker) read(client clientID, r *readRequest, cost *load) (body, error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
 		return nil, err
@@ -361,7 +361,7 @@ func (w *Worker) read(client clientID, r *readRequest, call *load) (body, error)
 	if wait := w.gives.wait(time.Now()); wait > 0 {
 		return &readReply{wait: wait}, nil
 	}
-	if err := call.take(p.runBytes()); err != nil {
+	if err := cost.take(p.runBytes()); err != nil {
 		return nil, err
 	}
 	x, err := p.read(r)

@@ -92,8 +92,8 @@ func (a *attending) find(x *asked, client clientID) error {
 				g.err = g.errs[j]
 			}
 		}
-		if keys += all; keys > most {
-			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, most)
+		if keys += all; keys > maxLength {
+			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, maxLength)
 		}
 		g.keys = int(all)
 	}
@@ -158,7 +158,7 @@ func (a *attending) divideInto(pieces int64) error {
 		}
 		length = max(length, g.copies[0].long)
 	})
-	for length < most && (keys-1)/int64(length) >= pieces {
+	for length < maxLength && (keys-1)/int64(length) >= pieces {
 		length *= 2
 	}
 	a.pieces = a.pieces[:0]
@@ -246,15 +246,15 @@ func (x *piece) compute() {
 		return
 	}
 	for all := x.reaches(); len(all) > 0; {
-		n, part := r.inOneUpdate(all), 0
+		n, index := r.inOneUpdate(all), 0
 		if y := &all[0]; y.part == nil {
-			unseen := r.unseen(g)
-			s, err = unseen.add(s, s.Config(), y.to-y.from)
+			hidden := r.unseen(g)
+			s, err = hidden.add(s, s.Config(), y.to-y.from)
 		} else {
-			part, err = r.attend(s, all[:n], g.offset-x.from)
+			index, err = r.attend(s, all[:n], g.offset-x.from)
 		}
 		if err != nil {
-			g.fail(part, err)
+			g.fail(index, err)
 			_ = s.Close() // it is open
 			return
 		}
@@ -272,12 +272,12 @@ func (x *piece) reaches() (all []reach) {
 		return from, to
 	}
 	for i := range x.group.parts {
-		asked := &x.group.parts[i]
-		if from, to := within(asked.before); from < to {
+		one := &x.group.parts[i]
+		if from, to := within(one.before); from < to {
 			all = append(all, reach{from: from, to: to})
 		}
-		if from, to := within(asked.keys); from < to {
-			all = append(all, reach{part: x.group.copies[i], asked: asked, from: from, to: to, number: i})
+		if from, to := within(one.keys); from < to {
+			all = append(all, reach{part: x.group.copies[i], asked: one, from: from, to: to, number: i})
 		}
 	}
 	if from, to := within(x.group.after); from < to {
@@ -305,8 +305,8 @@ func (x *asked) unseen(g *group) unseen {
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
 // not merge with the same bits.
-func (g *group) fail(part int, err error) {
-	locked(&g.mu, func() { g.err, g.errs[part] = err, err })
+func (g *group) fail(index int, err error) {
+	locked(&g.mu, func() { g.err, g.errs[index] = err, err })
 }
 
 // add merges the state of a piece when those before it are.
@@ -314,15 +314,15 @@ func (g *group) add(x *piece, s *attn.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x.state = s
-	unseen := x.of.unseen(g)
+	hidden := x.of.unseen(g)
 	for g.err == nil && g.merged < len(g.pieces) && g.pieces[g.merged].state != nil {
 		next := &g.pieces[g.merged]
-		g.state, g.err = unseen.follow(g.state, next.before, next.state)
+		g.state, g.err = hidden.follow(g.state, next.before, next.state)
 		next.state = nil
 		g.merged++
 	}
 	if g.err == nil && g.merged == len(g.pieces) && g.rest > 0 {
-		g.state, g.err = unseen.add(g.state, g.state.Config(), g.rest)
+		g.state, g.err = hidden.add(g.state, g.state.Config(), g.rest)
 	}
 }
 

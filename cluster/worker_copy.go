@@ -103,9 +103,9 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 		if err := sleep(ctx, w.takes.wait(time.Now())); err != nil {
 			return reply, fail(ErrUnavailable, "copying from another worker: %v", err)
 		}
-		call, cancel := context.WithTimeout(ctx, callPatience)
-		data, err := w.transport.Call(call, from, r.encode(client))
-		late := call.Err() != nil
+		attempt, cancel := context.WithTimeout(ctx, callPatience)
+		data, err := w.transport.Call(attempt, from, r.encode(client))
+		late := attempt.Err() != nil
 		cancel()
 		if err != nil && late && ctx.Err() == nil {
 			continue // the request may be lost, or the answer

@@ -2,7 +2,7 @@ package cluster
 
 // step cuts, appends, and then attends. A copy that has not taken its tokens has no state of them
 // either: its attention says that it is stale, its append why.
-func (w *Worker) step(client clientID, r *stepRequest, call *load) *stepReply {
+func (w *Worker) step(client clientID, r *stepRequest, cost *load) *stepReply {
 	x := replyTo(r)
 	changes := x.changes
 	for i := range r.cuts {
@@ -20,7 +20,7 @@ func (w *Worker) step(client clientID, r *stepRequest, call *load) *stepReply {
 		}
 		changes[i].err = err
 	}
-	a := attending{Worker: w, load: call, asked: make([]asked, len(r.attends))}
+	a := attending{Worker: w, load: cost, asked: make([]asked, len(r.attends))}
 	defer a.close()
 	for i := range r.attends {
 		a.asked[i].attendRequest, a.asked[i].answer = &r.attends[i], &x.attends[i]

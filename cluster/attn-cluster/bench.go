@@ -134,12 +134,12 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	if err := b.fill(ctx, t, tokens); err != nil {
 		return err
 	}
-	bare, err := startBare(l, workers)
+	plain, err := startBare(l, workers)
 	if err != nil {
 		return err
 	}
-	defer bare.close()
-	x, err := b.takeTurns(ctx, t, bare)
+	defer plain.close()
+	x, err := b.takeTurns(ctx, t, plain)
 	return b.row(ctx, err, len(x.step), func() { x.print(b.w, tokens, workers, s.bytes(tokens)) })
 }
 
@@ -164,8 +164,8 @@ func (b *bench) rounds(ctx context.Context, ways ...func() (time.Duration, error
 	n := 0
 	all, err := measure.Rounds(func() bool { n++; return ctx.Err() == nil && n <= warm+b.steps },
 		ways...)
-	for i, times := range all {
-		all[i] = times[min(warm, len(times)):]
+	for i, took := range all {
+		all[i] = took[min(warm, len(took)):]
 	}
 	return all, cmp.Or(err, ctx.Err())
 }
@@ -196,10 +196,10 @@ func (x *times) print(w io.Writer, tokens, workers int, bytes int64) {
 		return fmt.Sprintf("%v, %v, %v", round(measure.Quantile(all, 0)), round(measure.Median(all)),
 			round(measure.Quantile(all, 0.99)))
 	}
-	step, attention := measure.Median(x.step), measure.Median(x.attention)
+	stepTime, attention := measure.Median(x.step), measure.Median(x.attention)
 	nats, tcp := measure.Median(x.nats), measure.Median(x.tcp)
 	fmt.Fprintf(w, "| %d | %d | %d | %d | %s | %.1f | %s | %s | %s | %.2f | %.0f %% |\n", tokens,
-		workers, x.sent, x.received, three(x.step), float64(bytes)/float64(step.Nanoseconds()),
-		three(x.attention), three(x.nats), three(x.tcp), float64(step-attention)/float64(nats),
-		100*float64(nats-tcp)/float64(step))
+		workers, x.sent, x.received, three(x.step), float64(bytes)/float64(stepTime.Nanoseconds()),
+		three(x.attention), three(x.nats), three(x.tcp), float64(stepTime-attention)/float64(nats),
+		100*float64(nats-tcp)/float64(stepTime))
 }

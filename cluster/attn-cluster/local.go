@@ -184,11 +184,11 @@ func startChild(ready string, args ...string) (*child, error) {
 
 // startChildWith adds to the environment of a child.
 func startChildWith(env []string, ready string, args ...string) (*child, error) {
-	program, err := os.Executable()
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{Cmd: exec.Command(program, args...), exited: make(chan struct{})}
+	c := &child{Cmd: exec.Command(self, args...), exited: make(chan struct{})}
 	c.Env = append(c.Environ(), env...)
 	var errs strings.Builder
 	c.Stderr = &errs

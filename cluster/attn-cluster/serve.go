@@ -134,8 +134,8 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 		return err
 	}
 	defer func() { _ = link.Close() }() // which never fails
-	observed := newObserved(link)
-	w, err := o.start(ctx, observed)
+	watched := newObserved(link)
+	w, err := o.start(ctx, watched)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 		return err
 	}
 	if o.http != "" {
-		m, err := startMonitor(o.http, observed, w)
+		m, err := startMonitor(o.http, watched, w)
 		if err != nil {
 			return err
 		}

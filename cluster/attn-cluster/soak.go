@@ -55,7 +55,7 @@ func (c *counts) String() string {
 func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	fs := flags.New(soakAbout)
 	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
-	round := fs.Duration("round", 20*time.Second, "`time` of a sequence")
+	perRound := fs.Duration("round", 20*time.Second, "`time` of a sequence")
 	workers := fs.Int("workers", 4, "processes")
 	seed := fs.Uint64("seed", 0, "of what happens (default one of the time)")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
@@ -68,18 +68,18 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if *workers > mostProcesses {
 		return flags.Errorf("-workers is %d, want at most %d", *workers, mostProcesses)
 	}
-	if *duration <= 0 || *round <= 0 {
-		return flags.Errorf("-for is %v and -round %v, want more than 0", *duration, *round)
+	if *duration <= 0 || *perRound <= 0 {
+		return flags.Errorf("-for is %v and -round %v, want more than 0", *duration, *perRound)
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	s := &soak{table: newTable(stdout), random: rand.New(rand.NewPCG(*seed, 0))}
 	s.say("seed %d", *seed)
-	return s.run(ctx, *workers, *duration, *round)
+	return s.run(ctx, *workers, *duration, *perRound)
 }
 
-func (s *soak) run(ctx context.Context, workers int, duration, round time.Duration) (err error) {
+func (s *soak) run(ctx context.Context, workers int, duration, perRound time.Duration) (err error) {
 	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: soakMemory,
 		monitor: true, env: []string{workerLimit}, client: cluster.ClientConfig{Segments: 1,
 			Patience: 300 * time.Millisecond, Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
@@ -90,7 +90,7 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 	defer s.release()
 	start := time.Now()
 	for err == nil && time.Since(start) < duration {
-		if err = s.round(ctx, min(round, duration-time.Since(start))); err != nil {
+		if err = s.round(ctx, min(perRound, duration-time.Since(start))); err != nil {
 			err = fmt.Errorf("round %d: %w", s.rounds+1, err)
 			break
 		}
