@@ -158,9 +158,9 @@ func TestMeasureReportsErrors(t *testing.T) {
 	with := newEquipment(2)
 	defer with.release()
 	for name, c := range map[string]benchCase{
-		"no keys in a cache": {cached: true, shape: shape{b: 1, h: 1, kvh: 1, lq: 1, d: 8}},
-		"heads":              {shape: shape{b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8}},
-		"inputs":             {matrix: attn.Q8_0, shape: shape{b: 1, h: 1, lq: 1, lk: 1, d: 8}},
+		"no keys in a cache": {cached: true, sizes: sizes{b: 1, h: 1, kvh: 1, lq: 1, d: 8}},
+		"heads":              {sizes: sizes{b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8}},
+		"inputs":             {matrix: attn.Q8_0, sizes: sizes{b: 1, h: 1, lq: 1, lk: 1, d: 8}},
 	} {
 		for _, threads := range []int{1, 2} {
 			if _, err := with.trial(c, threads); err == nil {
@@ -286,7 +286,7 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := c.work(),
-			float64(with.inputsOf(c.shape).caches[c.kind].MemoryUse()); got != want {
+			float64(with.inputsOf(c.sizes).caches[c.kind].MemoryUse()); got != want {
 			t.Errorf("%s: %g bytes of work, the cache has %g", c.Name, got, want)
 		}
 	}
@@ -340,12 +340,12 @@ func TestTrials(t *testing.T) {
 	for want, way := range map[string]benchCase{
 		"BenchmarkAttend GFLOP/s FMA": {},
 		"BenchmarkAttend GOP/s INT8":  {integers: true},
-		"BenchmarkCache GB/s DRAM":    {cached: true, shape: shape{lq: 1}},
-		"BenchmarkMatrix GB/s DRAM":   {matrix: attn.Q4_0, shape: shape{lq: 1}, integers: true},
-		"BenchmarkMatrix GOP/s INT4":  {matrix: attn.Q4_0, shape: shape{lq: 5}, integers: true},
+		"BenchmarkCache GB/s DRAM":    {cached: true, sizes: sizes{lq: 1}},
+		"BenchmarkMatrix GB/s DRAM":   {matrix: attn.Q4_0, sizes: sizes{lq: 1}, integers: true},
+		"BenchmarkMatrix GOP/s INT4":  {matrix: attn.Q4_0, sizes: sizes{lq: 5}, integers: true},
 	} {
 		c := way
-		c.Name, c.Bench, c.shape = "c", "c", shape{b: 1, h: 2, kvh: 1, lq: cmp.Or(way.lq, 2), lk: 100,
+		c.Name, c.Bench, c.sizes = "c", "c", sizes{b: 1, h: 2, kvh: 1, lq: cmp.Or(way.lq, 2), lk: 100,
 			d: 8}
 		if c.matrix != 0 {
 			c.h, c.d = 1, 32

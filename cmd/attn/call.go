@@ -30,20 +30,20 @@ type callKey struct {
 }
 
 var callKeys = []callKey{
-	whole("B", maxDimension, func(c *inspect.Call) *int { return &c.B }),
-	whole("H", maxDimension, func(c *inspect.Call) *int { return &c.H }),
-	whole("KVH", maxDimension, func(c *inspect.Call) *int { return &c.KVH }),
-	whole("Lq", maxDimension, func(c *inspect.Call) *int { return &c.Lq }),
-	whole("Lk", maxDimension, func(c *inspect.Call) *int { return &c.Lk }),
-	whole("D", maxDimension, func(c *inspect.Call) *int { return &c.D }),
-	whole("Dv", maxDimension, func(c *inspect.Call) *int { return &c.Dv }),
+	wholeNumber("B", maxDimension, func(c *inspect.Call) *int { return &c.B }),
+	wholeNumber("H", maxDimension, func(c *inspect.Call) *int { return &c.H }),
+	wholeNumber("KVH", maxDimension, func(c *inspect.Call) *int { return &c.KVH }),
+	wholeNumber("Lq", maxDimension, func(c *inspect.Call) *int { return &c.Lq }),
+	wholeNumber("Lk", maxDimension, func(c *inspect.Call) *int { return &c.Lk }),
+	wholeNumber("D", maxDimension, func(c *inspect.Call) *int { return &c.D }),
+	wholeNumber("Dv", maxDimension, func(c *inspect.Call) *int { return &c.Dv }),
 	{"layout", setLayout, "bhld, blhd or cache"},
 	{"causal", setCausal, "0 or 1"},
-	whole("workers", attn.MaxWorkers, func(c *inspect.Call) *int { return &c.Workers }),
+	wholeNumber("workers", attn.MaxWorkers, func(c *inspect.Call) *int { return &c.Workers }),
 }
 
-// whole is a key whose value is a number of things, of which there is one at least.
-func whole(name string, most int, field func(c *inspect.Call) *int) callKey {
+// wholeNumber is a key whose value is a number of things, of which there is one at least.
+func wholeNumber(name string, most int, field func(c *inspect.Call) *int) callKey {
 	set := func(c *inspect.Call, value string) bool {
 		n, err := strconv.Atoi(value)
 		*field(c) = n

@@ -83,10 +83,10 @@ func (c *comparison) add(i int, x, y float64) {
 }
 
 // ulps is the number of steps from one float32 to the other through all between them.
-func ulps(x, y float32) float64 { return math.Abs(float64(step(x) - step(y))) }
+func ulps(x, y float32) float64 { return math.Abs(float64(ordinal(x) - ordinal(y))) }
 
-// step is the place of a number among all float32, 0 for 0.
-func step(x float32) int64 {
+// ordinal is the place of a number among all float32, 0 for 0.
+func ordinal(x float32) int64 {
 	bits := math.Float32bits(x)
 	place := int64(bits &^ (1 << 31))
 	if bits>>31 == 1 {

@@ -78,7 +78,7 @@ func (d *demo) numbers(name string, x []float64, cols int) {
 		width = max(width, len(text[i]))
 	}
 	for i := 0; i < len(text); i += cols {
-		d.say("  %-9s [%s]", name, columns(text[i:i+cols], width))
+		d.say("  %-9s [%s]", name, inColumns(text[i:i+cols], width))
 		name = ""
 	}
 }
@@ -92,8 +92,8 @@ func wide(x []float32) []float64 {
 	return w
 }
 
-// columns pads numbers to a common width.
-func columns(text []string, width int) string {
+// inColumns pads numbers to a common width.
+func inColumns(text []string, width int) string {
 	padded := make([]string, len(text))
 	for i, s := range text {
 		padded[i] = fmt.Sprintf("%-*s", width, s)

@@ -116,31 +116,31 @@ func (d *demo) multiHead() {
 
 // eightHeads writes heads side by side through the output's view.
 func (d *demo) eightHeads() {
-	const tokens, heads, dim = 3, 8, 64
+	const length, heads, dim = 3, 8, 64
 	d.example("eight heads of 64, concatenated to rows of 512 by the view of the output",
 		"dst: BLHD(out, 1, 3, 8, 64)")
 	random := rand.New(rand.NewPCG(1, 2))
 	input := func() attn.Tensor {
-		x := make([]float32, tokens*heads*dim)
+		x := make([]float32, length*heads*dim)
 		for i := range x {
 			x[i] = random.Float32() - 0.5
 		}
-		return attn.BLHD(x, 1, tokens, heads, dim)
+		return attn.BLHD(x, 1, length, heads, dim)
 	}
 	q, k, v := input(), input(), input()
-	row := make([]float32, tokens*heads*dim)
-	if err := attn.Attend(attn.BLHD(row, 1, tokens, heads, dim), q, k, v, nil); err != nil &&
+	concatenated := make([]float32, length*heads*dim)
+	if err := attn.Attend(attn.BLHD(concatenated, 1, length, heads, dim), q, k, v, nil); err != nil &&
 		d.err == nil {
 		d.err = err
 	}
 	var single []float32
-	for i := range tokens {
+	for i := range length {
 		for h := range heads {
 			all := d.attend(q.Heads(h, h+1), k.Heads(h, h+1), v.Heads(h, h+1), nil)
 			single = append(single, all[i*dim:][:dim]...)
 		}
 	}
-	d.same("the same bits as each head by itself", row, single)
+	d.same("the same bits as each head by itself", concatenated, single)
 }
 
 func (d *demo) embeddings() {
@@ -192,7 +192,7 @@ func project(x []float32, n int, w []float32, cols int) []float32 {
 func textbook(q, kv []float32, cols int) []float64 {
 	out := make([]float64, len(q))
 	for i := 0; i < len(q); i += cols {
-		sum, row := 0.0, make([]float64, cols)
+		sum, weighted := 0.0, make([]float64, cols)
 		for j := 0; j < len(kv); j += cols {
 			s := 0.0
 			for x := range cols {
@@ -200,11 +200,11 @@ func textbook(q, kv []float32, cols int) []float64 {
 			}
 			sum += math.Exp(s)
 			for x := range cols {
-				row[x] += math.Exp(s) * float64(kv[j+x])
+				weighted[x] += math.Exp(s) * float64(kv[j+x])
 			}
 		}
 		for x := range cols {
-			out[i+x] = row[x] / sum
+			out[i+x] = weighted[x] / sum
 		}
 	}
 	return out

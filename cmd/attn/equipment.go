@@ -12,7 +12,7 @@ import (
 // equipment is what cases share: inputs of the same shape, which are large, and the workers.
 type equipment struct {
 	pool     *attn.Pool // nil for one thread
-	inputs   map[shape]*inputs
+	inputs   map[sizes]*inputs
 	matrices map[matrix]*attn.Matrix
 }
 
@@ -23,7 +23,7 @@ type inputs struct {
 }
 
 func newEquipment(threads int) *equipment {
-	e := &equipment{inputs: map[shape]*inputs{}, matrices: map[matrix]*attn.Matrix{}}
+	e := &equipment{inputs: map[sizes]*inputs{}, matrices: map[matrix]*attn.Matrix{}}
 	if threads > 1 {
 		e.pool = attn.NewPool(threads)
 	}
@@ -77,14 +77,14 @@ func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst a
 	if c.matrix != 0 {
 		return e.prepareMatrix(c, threads)
 	}
-	in := e.inputsOf(c.shape)
+	in := e.inputsOf(c.sizes)
 	dst = attn.BHLD(make([]float32, c.b*c.h*c.lq*c.valueDim()), c.b, c.h, c.lq, c.valueDim())
 	opt := &attn.Options{Integers: c.integers}
 	if c.causal {
 		opt.Causal = attn.TopLeft
 	}
 	if c.cached {
-		if err := in.fill(c.shape, c.kind); err != nil {
+		if err := in.fill(c.sizes, c.kind); err != nil {
 			return nil, dst, err
 		}
 	}
@@ -101,7 +101,7 @@ func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst a
 	return call, dst, nil
 }
 
-func (e *equipment) inputsOf(s shape) *inputs {
+func (e *equipment) inputsOf(s sizes) *inputs {
 	if e.inputs[s] == nil {
 		random := rand.New(rand.NewPCG(1, 2))
 		input := func(h, l int) attn.Tensor {
@@ -123,7 +123,7 @@ func normals(random *rand.Rand, n int) []float32 {
 }
 
 // fill appends the keys and values to a cache of a type.
-func (in *inputs) fill(s shape, kind formats) error {
+func (in *inputs) fill(s sizes, kind formats) error {
 	if in.caches[kind] != nil {
 		return nil
 	}

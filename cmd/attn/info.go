@@ -58,7 +58,8 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// printFact prints a name and its value, in lines of at most 100 columns that begin below the value.
+// printFact prints a name and its value, in lines of at most 100 columns that begin below the
+// value.
 func printFact(w io.Writer, name, value string) {
 	const columns, indent = 100, 16
 	line := fmt.Sprintf("%-*s", indent-1, name)
@@ -153,26 +154,26 @@ func why(implementation, arch string) string {
 
 // integers says what multiplies 8-bit integers (Options.Integers, MatrixConfig.Integers), and
 // whether and why that is one instruction for four products.
-func integers(implementation string, used bool, why string) string {
+func integers(implementation string, used bool, reason string) string {
 	x86 := implementation == "avx512" || implementation == "avx2"
 	switch {
 	case used && x86:
-		return "VPDPBUSD for scores and matrices, VPDPWSSD for values: " + why
+		return "VPDPBUSD for scores and matrices, VPDPWSSD for values: " + reason
 	case used:
 		return "SDOT"
 	case x86:
-		return "VPMADDUBSW and VPMADDWD: " + why
+		return "VPMADDUBSW and VPMADDWD: " + reason
 	}
 	return "Go code; same results, less speed"
 }
 
 // tiles says what the tiles of AMX are used for, or why they are not.
-func tiles(used bool, why string) string {
+func tiles(used bool, reason string) string {
 	if used {
 		return "TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values, TDPBSUD for " +
-			"matrices of blocks: " + why
+			"matrices of blocks: " + reason
 	}
-	return "not used: " + why
+	return "not used: " + reason
 }
 
 // lacking names the first feature that is missing of those that any assembly needs.

@@ -51,7 +51,7 @@ func matrixCases() (list []benchCase) {
 			c := benchCase{Name: fmt.Sprintf("matrix %s, %d rows", name, rows),
 				Bench: fmt.Sprintf("type=%s/rows=%d", name, rows),
 				Shape: fmt.Sprintf("K%d N%d", matrixSide, matrixSide), integers: true, matrix: t.of,
-				shape: shape{b: 1, h: 1, kvh: 1, lq: rows, lk: matrixSide, d: matrixSide}}
+				sizes: sizes{b: 1, h: 1, kvh: 1, lq: rows, lk: matrixSide, d: matrixSide}}
 			if rows == 1 {
 				c.Name = strings.TrimSuffix(c.Name, "s")
 			}

@@ -21,18 +21,18 @@ type benchCase struct {
 	Shape  string
 	cached bool // keys and values in a Cache
 	causal bool
-	shape
+	sizes
 	kind     formats        // of the Cache
 	integers bool           // products are of integers
 	matrix   attn.BlockType // where lq rows of d inputs are multiplied by a matrix of lk outputs; or 0
 }
 
-// shape is the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
+// sizes are the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
 // cache that keeps only these.
-type shape struct{ b, h, kvh, lq, lk, d, dv int }
+type sizes struct{ b, h, kvh, lq, lk, d, dv int }
 
 // valueDim is the dimension of values.
-func (s *shape) valueDim() int {
+func (s *sizes) valueDim() int {
 	if s.dv > 0 {
 		return s.dv
 	}
@@ -41,53 +41,53 @@ func (s *shape) valueDim() int {
 
 var benchCases = append(withIntegers([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false,
-		shape{8, 12, 12, 128, 128, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
-	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128, 0},
+		sizes{8, 12, 12, 128, 128, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
+	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, sizes{1, 32, 32, 1, 4096, 128, 0},
 		formats{attn.F32, attn.F32}, false, 0},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
 	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
 	{"decode, i4", "decode/d=128/type=i4", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, false, 0},
 	{"decode, i8+i4", "decode/d=128/type=i8+i4", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, false, 0},
+		sizes{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, false, 0},
 	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
 	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
 	{"decode_gqa, i4, integers", "decode_gqa/d=128/type=i4/integers", "H32 KV8 Lk4096 D128",
 		true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, true, 0},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, true, 0},
 	{"decode_gqa, i8+i4, integers", "decode_gqa/d=128/type=i8+i4/integers", "H32 KV8 Lk4096 D128",
 		true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, true, 0},
-	{"mla", "mla/d=576", "H128 KV1 Lk8192 D576/512", true, false, shape{1, 128, 1, 1, 8192, 576, 512},
+		sizes{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, true, 0},
+	{"mla", "mla/d=576", "H128 KV1 Lk8192 D576/512", true, false, sizes{1, 128, 1, 1, 8192, 576, 512},
 		formats{attn.F32, attn.F32}, false, 0},
 	{"mla, bf16", "mla/d=576/type=bf16", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.BF16, attn.BF16}, false, 0},
+		sizes{1, 128, 1, 1, 8192, 576, 512}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"mla, i8", "mla/d=576/type=i8", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.I8, attn.I8}, false, 0},
+		sizes{1, 128, 1, 1, 8192, 576, 512}, formats{attn.I8, attn.I8}, false, 0},
 	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false,
-		shape{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
+		sizes{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 }), matrixCases()...)
 
 // withIntegers adds to cases those in integers: of float32 views, and of caches of i8 and i4.

@@ -18,12 +18,12 @@ func (b *benchmark) table(w io.Writer) {
 			if c.Threads != threads {
 				threads = c.Threads
 				fmt.Fprintf(w, "\n%s, threads: %d\n\n", r.Implementation, threads)
-				fmt.Fprintf(w, row, "case", "time", "rate", "limit", "percent", "at its clock")
+				fmt.Fprintf(w, tableRow, "case", "time", "rate", "limit", "percent", "at its clock")
 				fmt.Fprintln(w, "|-------------------------------|---------:|---------------:"+
 					"|------------:|--------:|-------------:|")
 			}
 			limit, percent, atItsClock := shares(&c)
-			fmt.Fprintf(w, row, c.Case, measure.Duration(c.Nanoseconds),
+			fmt.Fprintf(w, tableRow, c.Case, measure.Duration(c.Nanoseconds),
 				fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit), fmt.Sprintf("%-4s %6s", c.LimitOf, limit), percent,
 				atItsClock)
 		}
@@ -31,8 +31,8 @@ func (b *benchmark) table(w io.Writer) {
 	b.shapes(w)
 }
 
-// row is a row of the table, whose limit has the unit of the rate.
-const row = "| %-29s | %8s | %14s | %11s | %7s | %12s |\n"
+// tableRow is a row of the table, whose limit has the unit of the rate.
+const tableRow = "| %-29s | %8s | %14s | %11s | %7s | %12s |\n"
 
 // printLimits prints the limits of one thread.
 func printLimits(w io.Writer, m *measure.Machine, implementation string) {

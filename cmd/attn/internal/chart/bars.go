@@ -110,7 +110,7 @@ func addBars(p *plot.Plot, cases []string, g Group, fill color.Color, width, off
 		values[i] = max(0, g.Percent[name])
 		if g.Percent[name] != 0 {
 			numbers.XYs = append(numbers.XYs, plotter.XY{X: float64(i), Y: values[i]})
-			numbers.Labels = append(numbers.Labels, number(g.Percent[name]))
+			numbers.Labels = append(numbers.Labels, percentText(g.Percent[name]))
 		}
 	}
 	bars, err := plotter.NewBarChart(values, vg.Points(width-2))
@@ -133,8 +133,8 @@ func addBars(p *plot.Plot, cases []string, g Group, fill color.Color, width, off
 	return nil
 }
 
-// number is what stands above a bar.
-func number(percent float64) string {
+// percentText is what stands above a bar.
+func percentText(percent float64) string {
 	if percent == Busy {
 		return "busy"
 	}

@@ -64,10 +64,10 @@ func single(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
 func readElements[T any](r io.Reader, h *header, data []T,
 	become func(kind, float64) (T, error)) error {
 	t := elementTypes[h.element]
-	elements := bufio.NewReaderSize(r, 1<<16)
+	buffered := bufio.NewReaderSize(r, 1<<16)
 	b := make([]byte, t.size)
 	for i := range data {
-		if _, err := io.ReadFull(elements, b); err != nil {
+		if _, err := io.ReadFull(buffered, b); err != nil {
 			return err
 		}
 		if h.bigEndian {
