@@ -116,8 +116,8 @@ func (r *Report) legend(c draw.Canvas, p *plot.Plot) vg.Length {
 	s := style(p)
 	s.YAlign = text.YCenter
 	at := vg.Point{X: c.Min.X, Y: c.Max.Y - line/2}
-	for i, peer := range r.present() {
-		width := 13 + s.Width(peer.Name) + 14
+	for i, info := range r.present() {
+		width := 13 + s.Width(info.Name) + 14
 		if at.X+width > c.Max.X {
 			at = vg.Point{X: c.Min.X, Y: at.Y - line}
 		}
@@ -125,7 +125,7 @@ func (r *Report) legend(c draw.Canvas, p *plot.Plot) vg.Length {
 			Max: vg.Point{X: at.X + 9, Y: at.Y + 5}}
 		c.SetColor(colours[i%len(colours)])
 		c.Fill(square.Path())
-		c.FillText(s, vg.Point{X: at.X + 13, Y: at.Y}, peer.Name)
+		c.FillText(s, vg.Point{X: at.X + 13, Y: at.Y}, info.Name)
 		at.X += width
 	}
 	return c.Max.Y - at.Y + line/2
@@ -167,8 +167,8 @@ func (r *Report) panel(threads int) (*plot.Plot, error) {
 
 // having are the places of the peers that have a case.
 func (r *Report) having(name string, threads int) (places []int) {
-	for i, peer := range r.present() {
-		if r.result(name, peer.Name, threads) != nil {
+	for i, info := range r.present() {
+		if r.result(name, info.Name, threads) != nil {
 			places = append(places, i)
 		}
 	}

@@ -48,8 +48,8 @@ func (p composed) prepare(c *Case, in inputs, threads int) (func() error, func()
 			return nil
 		}
 		var done sync.WaitGroup
-		for i, share := range shares {
-			done.Go(func() { share.heads(i, threads) })
+		for i, one := range shares {
+			done.Go(func() { one.heads(i, threads) })
 		}
 		done.Wait()
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-const about = `peers [flags]
+const usage = `peers [flags]
 
 Measures attn beside llama.cpp, ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs
 in a process of its own; all compute the same, compared first, and take turns. What is not on this
@@ -34,7 +34,7 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
-	set := flags.New(about)
+	set := flags.New(usage)
 	get := set.Bool("setup", false, "download what is missing first: ONNX Runtime and llama.cpp by "+
 		"npm (120 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
 	perCase := set.Duration("time", 2*time.Second, "measure each peer for so long in each case")
@@ -48,11 +48,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 	note := set.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
 	again := set.Bool("draw", false, "measure nothing, and write what -o writes again, from the "+
 		"peers.json of its folder")
-	worker := set.String("worker", "", "used by itself: be this peer")
+	key := set.String("worker", "", "used by itself: be this peer")
 	if err := flags.ParseAll(set, args, stdout); err != nil {
 		return err
 	}
-	if p := peerOf(*worker); p != nil && p.open != nil {
+	if p := peerOf(*key); p != nil && p.open != nil {
 		answers := os.Stdout
 		os.Stdout = os.Stderr // for what libraries print
 		return serve(os.Stdin, answers, p.open, *threads)

@@ -80,11 +80,11 @@ func (m *ortModel) multiHead(in inputs) {
 	c := m.c
 	m.op.op = "MultiHeadAttention"
 	m.op.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}}
-	m.input("query", onnxFloat, bytesOf(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
+	m.input("query", onnxFloat, bytesOf(byTokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
 		c.Heads*c.Dim)
-	m.input("key", onnxFloat, bytesOf(tokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
+	m.input("key", onnxFloat, bytesOf(byTokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
 		c.KV*c.Dim)
-	m.input("value", onnxFloat, bytesOf(tokens(in.v, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
+	m.input("value", onnxFloat, bytesOf(byTokens(in.v, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
 		c.KV*c.Dim)
 	m.output(onnxFloat)
 }
@@ -105,8 +105,8 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		kind, encode, cached, k, v = onnxFloat16, halves, onnxFloat16, halves(in.k), halves(in.v)
 	case 8, 4:
 		cached = map[int]uint64{8: onnxInt8, 4: onnxUint8}[bits]
-		k, scales[0] = integers(in.k, bits)
-		v, scales[1] = integers(in.v, bits)
+		k, scales[0] = toIntegers(in.k, bits)
+		v, scales[1] = toIntegers(in.v, bits)
 		m.op.attributes = append(m.op.attributes, onnxAttribute{name: "kv_cache_bit_width", number: bits},
 			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type",
 				text: "PER_TENSOR"})
@@ -115,7 +115,7 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	if bits == 4 {
 		width /= 2
 	}
-	m.input("query", kind, encode(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
+	m.input("query", kind, encode(byTokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
 		c.Heads*c.Dim)
 	m.input("key", kind, encode(m.last(in.k, fresh)), c.Batch, fresh, c.KV*c.Dim)
 	m.input("value", kind, encode(m.last(in.v, fresh)), c.Batch, fresh, c.KV*c.Dim)
@@ -160,7 +160,7 @@ func (m *ortModel) matrix(in inputs) {
 // last returns the last tokens of keys or values, heads side by side in each.
 func (m *ortModel) last(x []float32, n int) []float32 {
 	c := m.c
-	y := tokens(x, c.Batch, c.KV, c.Lk, c.Dim)
+	y := byTokens(x, c.Batch, c.KV, c.Lk, c.Dim)
 	var kept []float32
 	for end := c.Lk * c.KV * c.Dim; end <= len(y); end += c.Lk * c.KV * c.Dim {
 		kept = append(kept, y[end-n*c.KV*c.Dim:end]...)
@@ -240,11 +240,11 @@ func (m *ortModel) result() []float32 {
 			x[i] = math.Float32frombits(binary.NativeEndian.Uint32(m.out[4*i:]))
 		}
 	}
-	return tokens(x, c.Batch, c.Lq, c.Heads, c.Dim)
+	return byTokens(x, c.Batch, c.Lq, c.Heads, c.Dim)
 }
 
-// tokens turns [B, H, L, D] into [B, L, H, D], and the other way round.
-func tokens(x []float32, batch, heads, length, d int) []float32 {
+// byTokens turns [B, H, L, D] into [B, L, H, D], and the other way round.
+func byTokens(x []float32, batch, heads, length, d int) []float32 {
 	y := make([]float32, 0, len(x))
 	for i := range batch {
 		for l := range length {
@@ -264,9 +264,9 @@ func halves(x []float32) []byte {
 	return b
 }
 
-// integers have one scale: with one for each channel, the operator takes longer. Two of 4 bits are
-// a byte, the first in its lower half, each 8 more than its value.
-func integers(x []float32, bits int) (b []byte, scale float32) {
+// toIntegers rounds to integers of one scale: with a scale for each channel, the operator is
+// slower. Two of 4 bits are a byte, the first in its lower half, each 8 more than its value.
+func toIntegers(x []float32, bits int) (b []byte, scale float32) {
 	top := float64(int(1)<<(bits-1) - 1)
 	for _, e := range x {
 		scale = max(scale, float32(math.Abs(float64(e))/top))

@@ -72,11 +72,11 @@ var workerPy []byte
 // start runs a worker; the error is lacking if the peer is not on this machine.
 func (p *peer) start(threads int, dir string) (*process, error) {
 	if !p.python {
-		self, err := os.Executable()
+		program, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
-		return launch([]string{self, "-worker", p.key, "-threads", fmt.Sprint(threads)},
+		return launch([]string{program, "-worker", p.key, "-threads", fmt.Sprint(threads)},
 			fmt.Sprintf("GOMAXPROCS=%d", threads))
 	}
 	script := filepath.Join(dir, "worker.py")

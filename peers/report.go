@@ -92,9 +92,9 @@ func filter[T any](list []T, keep func(T) bool) (kept []T) {
 }
 
 // result returns what a peer took, or nil.
-func (r *Report) result(c, peer string, threads int) *Result {
+func (r *Report) result(c, name string, threads int) *Result {
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Case == c && x.Peer == peer && x.Threads == threads {
+		if x := &r.Results[i]; x.Case == c && x.Peer == name && x.Threads == threads {
 			return x
 		}
 	}
