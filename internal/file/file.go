@@ -117,10 +117,16 @@ func readStart(f *frames.Reader, x []byte, magic string) error {
 	return readPart(f, part, x[first:])
 }
 
-// savedBy is who writes files with a magic.
-var savedBy = map[string]string{
-	tokensMagic: "Save of a Cache or a Sequence", matrixMagic: "Matrix.Save",
-	matricesMagic: "SaveMatrices",
+// savedBy is who writes files with a magic. (A map would be in every program that links the
+// package.)
+func savedBy(magic string) string {
+	switch magic {
+	case tokensMagic:
+		return "Save of a Cache or a Sequence"
+	case matrixMagic:
+		return "Matrix.Save"
+	}
+	return "SaveMatrices"
 }
 
 // checkMagic makes sure that a file is of a kind and of this version.
@@ -142,7 +148,7 @@ func begins(got, magic string) bool {
 }
 
 func errMagic(got, magic string) error {
-	return malformed("the file begins with %q, want %q, which %s writes", got, magic, savedBy[magic])
+	return malformed("the file begins with %q, want %q, which %s writes", got, magic, savedBy(magic))
 }
 
 // malformed is an error about bytes that are no such file.

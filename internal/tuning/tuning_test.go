@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 		{func(row *Row) { row.MinTypedRows16 = 1 }, "MinTypedRows16 is 1, want at least 2"},
 		{func(row *Row) { row.MinHalfRows16 = 1 }, "MinHalfRows16 is 1, want at least 2"},
 		{func(row *Row) { row.MinInt8Rows16 = -1 }, "MinInt8Rows16 is -1, want at least 0"},
-		{func(row *Row) { row.TileRows = 64 }, "TileRows is 64, want one of [48 96]"},
+		{func(row *Row) { row.TileRows = 64 }, "TileRows is 64, want 48 or 96"},
 		{func(row *Row) { row.Reads = 3 }, "Reads is 3, want 0 to 2"},
 		{func(row *Row) { row.ISA = -1 }, "ISA is -1, want 0 to 3"},
 		{func(row *Row) { row.PrefetchOne = MostAhead + 1 }, "PrefetchOne is 32769, want 0 to 32768"},

@@ -15,7 +15,7 @@ import (
 type Field struct {
 	Name        string
 	Least, Most int
-	Only        []int // of those from Least to Most; nil: all
+	Ends        bool // it is one of these two, and nothing between
 }
 
 // Fields returns what the fields of a row may be that are no time and no speed.
@@ -50,7 +50,7 @@ var fields = []Field{
 	{Name: "MinStreamRows", Most: never},
 	{Name: "QuarterSteps", Most: 1},
 
-	{Name: "TileRows", Least: MinTileRows, Most: MaxTileRows, Only: []int{MinTileRows, MaxTileRows}},
+	{Name: "TileRows", Least: MinTileRows, Most: MaxTileRows, Ends: true},
 	{Name: "MinL1", Most: math.MaxInt},
 	{Name: "L2", Most: math.MaxInt},
 
@@ -90,14 +90,14 @@ func (f *Field) Set(t *Row, value int) {
 
 // Takes reports whether it may be a value.
 func (f *Field) Takes(value int) bool {
-	return value >= f.Least && value <= f.Most && (f.Only == nil || slices.Contains(f.Only, value))
+	return value == f.Least || value == f.Most || !f.Ends && value > f.Least && value < f.Most
 }
 
 // want says what it may be.
 func (f *Field) want() string {
 	switch {
-	case f.Only != nil:
-		return fmt.Sprintf("one of %v", f.Only)
+	case f.Ends:
+		return fmt.Sprintf("%d or %d", f.Least, f.Most)
 	case f.Most == never:
 		return fmt.Sprintf("at least %d", f.Least)
 	}
