@@ -28,7 +28,7 @@ func (t *Tensor) Path() string { return t.file.Path }
 // file's own: they may be read until Close, also by several goroutines, and not written to.
 // Elsewhere each call reads a copy. A type that is not known is [attn.ErrUnsupported].
 func (t *Tensor) Bytes() ([]byte, error) {
-	if _, known := types[t.Type]; !known {
+	if _, known := t.Type.traits(); !known {
 		return nil, t.fail("is of %v, want one that is known here: %w", t.Type, attn.ErrUnsupported)
 	}
 	if t.Size == 0 {

@@ -2,11 +2,10 @@ package gguf
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
@@ -50,6 +49,8 @@ const (
 	TQ2_0   Type = 35
 	MXFP4   Type = 39
 	NVFP4   Type = 40
+
+	lastType = NVFP4
 )
 
 // traits is what is known of a type.
@@ -57,31 +58,20 @@ type traits struct {
 	name            string
 	elements, bytes int                              // of a block
 	block           attn.BlockType                   // 0 for none that attn has
-	decode          func(dst []float32, data []byte) // a block, or numbers of which each is one
+	decode          func(dst []float32, data []byte) // numbers, each of which is a block
 }
 
+// blockTypes are the types of blocks that attn has.
+var blockTypes = map[Type]attn.BlockType{Q4_0: attn.Q4_0, Q4_1: attn.Q4_1, Q5_0: attn.Q5_0,
+	Q5_1: attn.Q5_1, Q8_0: attn.Q8_0, Q2_K: attn.Q2_K, Q3_K: attn.Q3_K, Q4_K: attn.Q4_K,
+	Q5_K: attn.Q5_K, Q6_K: attn.Q6_K, IQ4_NL: attn.IQ4_NL, IQ4_XS: attn.IQ4_XS, MXFP4: attn.MXFP4,
+	NVFP4: attn.NVFP4, TQ1_0: attn.TQ1_0, TQ2_0: attn.TQ2_0}
+
+// types are the others.
 var types = map[Type]traits{
 	F32:  {name: "F32", elements: 1, bytes: 4, decode: modelfile.FromF32},
 	F16:  {"F16", 1, 2, attn.BlockF16, modelfile.FromF16},
 	BF16: {"BF16", 1, 2, attn.BlockBF16, modelfile.FromBF16},
-
-	Q8_0:   {"Q8_0", 32, 34, attn.Q8_0, decodeQ8},
-	Q4_0:   {"Q4_0", 32, 18, attn.Q4_0, decodeQ4},
-	IQ4_NL: {"IQ4_NL", 32, 18, attn.IQ4_NL, decodeIQ4},
-	MXFP4:  {"MXFP4", 32, 17, attn.MXFP4, decodeMXFP4},
-	Q4_K:   {"Q4_K", 256, 144, attn.Q4_K, decodeQ4K},
-	Q5_K:   {"Q5_K", 256, 176, attn.Q5_K, decodeQ5K},
-	Q6_K:   {"Q6_K", 256, 210, attn.Q6_K, decodeQ6K},
-
-	Q4_1:   {"Q4_1", 32, 20, attn.Q4_1, decodeQ41},
-	Q5_0:   {"Q5_0", 32, 22, attn.Q5_0, decodeQ50},
-	Q5_1:   {"Q5_1", 32, 24, attn.Q5_1, decodeQ51},
-	Q2_K:   {"Q2_K", 256, 84, attn.Q2_K, decodeQ2K},
-	Q3_K:   {"Q3_K", 256, 110, attn.Q3_K, decodeQ3K},
-	IQ4_XS: {"IQ4_XS", 256, 136, attn.IQ4_XS, decodeIQ4XS},
-	NVFP4:  {"NVFP4", 64, 36, attn.NVFP4, decodeNVFP4},
-	TQ1_0:  {"TQ1_0", 256, 54, attn.TQ1_0, decodeTQ1},
-	TQ2_0:  {"TQ2_0", 256, 66, attn.TQ2_0, decodeTQ2},
 
 	Q8_1:    {name: "Q8_1", elements: 32, bytes: 36},
 	Q8_K:    {name: "Q8_K", elements: 256, bytes: 292},
@@ -99,22 +89,35 @@ var types = map[Type]traits{
 	F64:     {name: "F64", elements: 1, bytes: 8},
 }
 
+// traits is what is known of the type, ok if there is anything.
+func (t Type) traits() (of traits, ok bool) {
+	if block := blockTypes[t]; block != 0 {
+		in := blocks.Type(block).Traits()
+		return traits{name: in.Name, elements: in.Inputs, bytes: in.Bytes, block: block}, true
+	}
+	of, ok = types[t]
+	return of, ok
+}
+
 // String returns the type's name, or its number if it is not known.
 func (t Type) String() string {
-	if of, ok := types[t]; ok {
+	if of, ok := t.traits(); ok {
 		return of.name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
 // Block returns the elements and bytes of a block, 0 for a type that is not known.
-func (t Type) Block() (elements, bytes int) { return types[t].elements, types[t].bytes }
+func (t Type) Block() (elements, bytes int) {
+	of, _ := t.traits()
+	return of.elements, of.bytes
+}
 
 // BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as. Others are
 // [attn.ErrUnsupported]: those that are not known, those that attn does not multiply, and F32,
 // which is no type of blocks; what [Type.Decode] knows may be packed by [attn.PackMatrix].
 func BlockTypeOf(t Type) (attn.BlockType, error) {
-	if of := types[t]; of.block != 0 {
+	if of, _ := t.traits(); of.block != 0 {
 		return of.block, nil
 	}
 	return 0, fmt.Errorf("gguf: %v is no type of blocks that are multiplied%s, want %s: %w", t,
@@ -136,11 +139,11 @@ func (t Type) why() string {
 // float32. Types that are not decoded are [attn.ErrUnsupported]; bytes that are not those of as
 // many elements as dst has are [attn.ErrLength], and dst is untouched then.
 func (t Type) Decode(dst []float32, data []byte) error {
-	of := types[t]
+	of, _ := t.traits()
 	switch {
-	case of.decode == nil:
+	case !of.decodes():
 		return fmt.Errorf("gguf: %v is not decoded%s, want %s: %w", t, t.why(),
-			listed(func(of traits) bool { return of.decode != nil }), attn.ErrUnsupported)
+			listed(traits.decodes), attn.ErrUnsupported)
 	case len(dst)%of.elements != 0 || len(data) != len(dst)/of.elements*of.bytes:
 		return fmt.Errorf("gguf: len(dst) is %d and len(data) %d, want %d bytes for each %d elements of "+
 			"%v: %w", len(dst), len(data), of.bytes, of.elements, t, attn.ErrLength)
@@ -148,19 +151,19 @@ func (t Type) Decode(dst []float32, data []byte) error {
 		of.decode(dst, data)
 		return nil
 	}
-	for len(data) > 0 {
-		of.decode(dst[:of.elements], data[:of.bytes])
-		dst, data = dst[of.elements:], data[of.bytes:]
-	}
+	blocks.Decode(blocks.Type(of.block), dst, data)
 	return nil
 }
+
+// decodes reports whether float32 numbers are made of the type.
+func (of traits) decodes() bool { return of.block != 0 || of.decode != nil }
 
 // listed are the names of some types.
 func listed(want func(of traits) bool) string {
 	var names []string
-	for _, t := range slices.Sorted(maps.Keys(types)) {
-		if want(types[t]) {
-			names = append(names, types[t].name)
+	for t := range lastType + 1 {
+		if of, ok := t.traits(); ok && want(of) {
+			names = append(names, of.name)
 		}
 	}
 	last := len(names) - 1

@@ -62,3 +62,20 @@ func BenchmarkPack(b *testing.B) {
 		})
 	}
 }
+
+// Sizes of the table follow from what blocks have.
+func TestTypes(t *testing.T) {
+	for _, typ := range blocks.Integers() {
+		of := typ.Traits()
+		packed := of.Header() + of.Inputs/blocks.Inputs*of.Part()
+		if of.Codes == blocks.Trits {
+			packed = of.Header() + 13*4*blocks.Outputs
+		}
+		if of.Packed != packed {
+			t.Errorf("a packed block of %v has %d bytes, want %d", typ, of.Packed, packed)
+		}
+		if of.Codes == blocks.FourBits && of.Levels == nil && of.Less != 0 {
+			t.Errorf("%v has codes less %d and no levels", typ, of.Less)
+		}
+	}
+}

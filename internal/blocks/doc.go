@@ -1,39 +1,37 @@
 // Package blocks is weights in blocks, as GGUF files have them: which types there are, how a block
-// of a file becomes part of a packed block of 16 outputs, and how it is found there again.
+// of a file becomes part of a packed block of 16 outputs, how it is found there again, and what it
+// decodes to. A type is a row of a table, types; what files call it is in package gguf.
 //
 // Panels of 16 outputs follow each other, and in a panel its blocks in the order of their inputs:
 // whoever multiplies reads one stream. A packed block is the blocks of 16 outputs: a header of 16
-// numbers, then the same bytes for each 32 inputs, of codes in words of four bytes. Word i of
-// output c is at 4·(16·i + c), so four consecutive inputs lie together, as in groups of I8. All
-// numbers are little-endian.
+// numbers, or of 32, and then the same bytes for each 32 inputs, scales before codes. All numbers
+// are little-endian. The header and the scales are those of [Scaling]:
 //
-//	Q8_0           d as F16; words
-//	Q4_0, IQ4_NL   d as F16; words of nibbles, lower ones of inputs 0 to 15, upper ones of 16 to 31
-//	Q4_1           d and m as F16; nibbles likewise
-//	Q5_0           d as F16; nibbles likewise, and after them a word for each output: bit g of byte
-//	               i is the fifth bit of input 4·g + i
-//	Q5_1           d and m as F16, then as Q5_0
-//	MXFP4          d = 2^(e−128) as BF16; nibbles
-//	NVFP4          for each 32 inputs 16 scales of the first half and of the second; words of
-//	               nibbles, two for each half, lower ones of its inputs 0 to 7
-//	Q4_K           d and dmin as F16; for each 32 inputs 16 scales, 16 minima, nibbles
-//	Q5_K           likewise, and fifth bits as in Q5_0
-//	Q6_K           d as F16; for each 32 inputs 16 scales of the first half and of the second, the
-//	               nibbles of their lower four bits, and two words for each output: bits 2·g and
-//	               2·g + 1 of byte i are the upper ones of input 4·g + i, in the second word of
-//	               16 + 4·g + i
-//	IQ4_XS         d as F16; for each 32 inputs 16 scales, less 32; nibbles
-//	Q2_K           d and dmin as F16; for each 32 inputs 16 bytes of the first half and of the
-//	               second, each a scale below a minimum; two words of pairs of bits as in Q6_K
-//	Q3_K           d as F16; for each 32 inputs scales of both halves, less 32; pairs of bits, and a
-//	               word of third bits, as fifth ones in Q5_0
-//	TQ2_0          d as F16; for each 32 inputs pairs of bits
-//	TQ1_0          d as F16; for all 256 inputs the file's bytes with 128 added, in words
+//	One      d as F16, or as BF16 of types whose d is a power of 2
+//	Offset   d and m as F16
+//	Scaled   d as F16; 16 scales
+//	Minima   d and dmin as F16; 16 scales, 16 minima
+//	Halves   d as F16; 16 scales of the first half of the inputs and 16 of the second
+//	Pairs    d and dmin as F16; 16 bytes of each half, each a scale below a minimum
+//	Floats   16 scales of each half
+//
+// Scales are what d is multiplied by, with nothing added to them. Codes are words of four bytes, of
+// which word i of output c is at 4·(16·i + c), so four consecutive inputs lie together, as in groups
+// of I8. They are those of [Codes]:
+//
+//	EightBits  8 words
+//	FourBits   4 words of nibbles, lower ones of inputs 0 to 15, upper ones of 16 to 31; with Floats
+//	           two words for each half, lower ones of its inputs 0 to 7
+//	FiveBits   likewise, and after them a word: bit g of byte i is the fifth bit of input 4·g + i
+//	SixBits    the nibbles of the lower four bits, and two words: bits 2·g and 2·g + 1 of byte i are
+//	           the upper ones of input 4·g + i, in the second word of 16 + 4·g + i
+//	TwoBits    two words of pairs of bits, as in SixBits
+//	ThreeBits  likewise, and a word of third bits, as of fifth ones
+//	Trits      for all 256 inputs the file's bytes with 128 added, in 13 words
 package blocks
 
 const (
-	Outputs    = 16           // of a packed block
-	Inputs     = 32           // that have a scale
-	PartScales = 2 * Outputs  // bytes of the scales of each 32 of 256 inputs, before their words
-	BitsAt     = 16 * Outputs // bytes of the nibbles of 32 inputs, before words of upper bits
+	Outputs = 16           // of a packed block
+	Inputs  = 32           // that have a scale
+	BitsAt  = 16 * Outputs // bytes of the nibbles of 32 inputs, before words of upper bits
 )

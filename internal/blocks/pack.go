@@ -8,7 +8,7 @@ import "encoding/binary"
 // then.
 func Pack(t Type, to, from []byte, outputs int) (ok bool) {
 	of, row := t.Traits(), len(from)/outputs
-	p := packing{of, t, of.Header(), of.Scales(), of.Part()}
+	p := packing{*of, of.Header(), of.Scales(), of.Part()}
 	ok = true
 	for c := 0; c < outputs; c += 2 {
 		a := from[c*row:][:row]
@@ -33,19 +33,15 @@ func (of *Traits) clear(to []byte, c int) {
 		clear(to[2*(Outputs*i+c):][:2])
 	}
 	to = to[of.Header():]
-	parts, words := of.Inputs/Inputs, wordsOf[of.Codes]
-	if of.Codes == Trits {
-		parts = 1
-	}
-	for range parts {
+	for range of.parts() {
 		for i := range of.Scales() / Outputs {
 			to[Outputs*i+c] = 0
 		}
 		to = to[of.Scales():]
-		for i := range words {
+		for i := range wordsOf[of.Codes] {
 			clear(to[4*(Outputs*i+c):][:4])
 		}
-		to = to[4*Outputs*words:]
+		to = to[of.words():]
 	}
 }
 
@@ -81,8 +77,7 @@ func swapWithin(x uint64, by int, mask uint64) uint64 {
 
 // packing is what there is to know of the blocks that are packed.
 type packing struct {
-	*Traits
-	t                    Type
+	Traits
 	header, scales, part int // bytes, see Traits
 }
 
@@ -94,46 +89,41 @@ func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 		ok = p.packScales(part, c, a, b) && ok
 	}
 	to = part[p.scales+4*c:]
-	switch p.t {
-	case Q8_0:
-		packWords(to, a[2:], b[2:])
-		packWords(to[4*4*Outputs:], a[18:], b[18:])
-	case TQ1_0:
+	codesA, codesB := a[p.At.Codes:], b[p.At.Codes:]
+	switch p.Codes {
+	case EightBits:
+		packWords(to, codesA, codesB)
+		packWords(to[4*4*Outputs:], codesA[16:], codesB[16:])
+	case Trits:
 		for i := range tritWords { // kernels compare bytes with sign
-			put(to, i, word(a, b, i)^0x80*ofTwo)
+			put(to, i, word(codesA, codesB, i)^0x80*ofTwo)
 		}
-	case Q4_0, IQ4_NL:
-		packWords(to, a[2:], b[2:])
-	case MXFP4:
-		packWords(to, a[1:], b[1:])
-	case Q4_1:
-		packWords(to, a[4:], b[4:])
-	case Q5_0:
-		packFiveBits(to, a[2:], b[2:])
-	case Q5_1:
-		packFiveBits(to, a[4:], b[4:])
-	case Q4_K:
-		packNibbles(to, p.part, a[16:], b[16:])
-	case Q5_K:
-		packNibbles(to, p.part, a[48:], b[48:])
-		packBits(to[BitsAt:], p.part, a[16:], b[16:])
-	case Q6_K:
-		packSixBits(to, p.part, a, b)
-	case Q2_K:
-		packPairs(to, p.part, a[16:], b[16:])
-	case Q3_K:
-		packPairs(to, p.part, a[32:], b[32:])
-		packBits(to[2*4*Outputs:], p.part, a, b)
-	case TQ2_0:
-		packPairs(to, p.part, a, b)
-	case IQ4_XS:
-		for i := range 8 {
-			packWords(to[i*p.part:], a[8+16*i:], b[8+16*i:])
+	case FourBits:
+		if p.Shared {
+			packNibbles(to, p.part, codesA, codesB)
+			break
 		}
-	case NVFP4:
-		for i := range 2 {
-			packWords(to[i*p.part:], a[4+16*i:], b[4+16*i:])
+		packWords(to, codesA, codesB)
+		for i := Inputs / 2; i < p.Inputs/2; i += Inputs / 2 {
+			to = to[p.part:]
+			packWords(to, codesA[i:], codesB[i:])
 		}
+	case FiveBits:
+		if p.Shared {
+			packNibbles(to, p.part, codesA, codesB)
+			packBits(to[BitsAt:], p.part, a[p.At.Upper:], b[p.At.Upper:])
+		} else {
+			packWords(to, codesA, codesB)
+			packFifths(to[BitsAt:], a[p.At.Upper:], b[p.At.Upper:])
+		}
+	case SixBits:
+		packSixBits(to, p.part, codesA, codesB)
+		packPairs(to[BitsAt:], p.part, a[p.At.Upper:], b[p.At.Upper:])
+	case TwoBits:
+		packPairs(to, p.part, codesA, codesB)
+	case ThreeBits:
+		packPairs(to, p.part, codesA, codesB)
+		packBits(to[2*4*Outputs:], p.part, a[p.At.Upper:], b[p.At.Upper:])
 	}
 	return ok
 }
@@ -142,13 +132,14 @@ func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
 	to = to[2*c:]
 	switch {
-	case p.t == MXFP4:
-		putTwo(to, scaleMXFP4(a[0]), scaleMXFP4(b[0]))
-		return max(a[0], b[0]) <= maxMXFP4
+	case p.PowerOf2:
+		a, b := a[p.At.D], b[p.At.D]
+		putTwo(to, powerOf2(a), powerOf2(b))
+		return max(a, b) <= maxExponent
 	case p.header == 0:
 		return true
 	}
-	a, b = a[p.D:], b[p.D:]
+	a, b = a[p.At.D:], b[p.At.D:]
 	ok = packHalf(to, a, b)
 	if p.header > 2*Outputs {
 		ok = packHalf(to[2*Outputs:], a[2:], b[2:]) && ok
@@ -171,7 +162,8 @@ func putTwo(to []byte, x, y uint16) {
 // packScales packs the scales of each 32 inputs, and what else there is of one byte.
 func (p *packing) packScales(to []byte, c int, a, b []byte) (ok bool) {
 	var first, second [8]uint16
-	ok = scalesOf(p.t, &first, a) && scalesOf(p.t, &second, b)
+	p.scalesOf(&first, a)
+	p.scalesOf(&second, b)
 	for i, x := range first[:p.Inputs/Inputs] {
 		part, y := to[i*p.part+c:], second[i]
 		binary.LittleEndian.PutUint16(part, x&0xff|y<<8)
@@ -179,39 +171,32 @@ func (p *packing) packScales(to []byte, c int, a, b []byte) (ok bool) {
 			binary.LittleEndian.PutUint16(part[Outputs:], x>>8|y&0xff00)
 		}
 	}
-	return ok
+	return p.Scaling != Floats || areFloats(a[p.At.Scales:]) && areFloats(b[p.At.Scales:])
 }
 
-// scalesOf takes the bytes of each 32 inputs out of a block, the first in the lower byte. It is not
-// ok if one is NaN or negative.
-func scalesOf(t Type, to *[8]uint16, x []byte) (ok bool) {
-	switch t {
-	case Q4_K, Q5_K:
-		minimaOf(to, x[4:])
-	case Q6_K:
-		for i := range to {
-			to[i] = binary.LittleEndian.Uint16(x[192+2*i:])
-		}
-	case Q2_K:
-		for i := range to {
+// scalesOf copies the bytes of each 32 inputs out of a block, the first in the lower byte, with
+// nothing added to them.
+func (of *Traits) scalesOf(to *[8]uint16, x []byte) {
+	x = x[of.At.Scales:]
+	switch {
+	case !of.SixBits:
+		for i := range of.Inputs / Inputs {
 			to[i] = binary.LittleEndian.Uint16(x[2*i:])
 		}
-	case Q3_K:
+	case of.Scaling == Minima:
+		minimaOf(to, x)
+	case of.Scaling == Scaled:
 		for i := range to {
-			to[i] = uint16(byte(scaleQ3(x[96:], 2*i)-32)) | uint16(scaleQ3(x[96:], 2*i+1)-32)<<8
+			to[i] = uint16(scaleXS(x, i) - 32)
 		}
-	case IQ4_XS:
+	default:
 		for i := range to {
-			to[i] = uint16(byte(scaleXS(x[2:], i) - 32))
+			to[i] = uint16(scaleQ3(x, 2*i)-32) | uint16(scaleQ3(x, 2*i+1)-32)<<8
 		}
-	case NVFP4:
-		to[0], to[1] = binary.LittleEndian.Uint16(x), binary.LittleEndian.Uint16(x[2:])
-		return max(x[0], x[1], x[2], x[3]) <= maxNVFP4
 	}
-	return true
 }
 
-// minimaOf takes scales and minima of 6 bits out of 12 bytes: lower bits of the last four of each
+// minimaOf reads scales and minima of 6 bits in 12 bytes: lower bits of the last four of each
 // are nibbles of four bytes, the upper ones stand above the first four.
 func minimaOf(to *[8]uint16, x []byte) {
 	const six, four, two = 0x3f * eachByte, 0x0f * eachByte, 0x03 * eachByte
@@ -253,8 +238,8 @@ func splitWord(low, high []byte, x, y uint64) {
 	put(high, 0, x>>4&lowNibbles|y&^lowNibbles)
 }
 
-// packNibbles packs 256 inputs, whose parts follow each other after some bytes, of which each two
-// share 32 bytes.
+// packNibbles packs the nibbles of 256 inputs, whose parts follow each other after some bytes, of
+// which each two share 32 bytes.
 func packNibbles(to []byte, part int, a, b []byte) {
 	for i := range 4 {
 		two := to[2*i*part:]
@@ -262,15 +247,13 @@ func packNibbles(to []byte, part int, a, b []byte) {
 	}
 }
 
-// packSixBits packs blocks of Q6_K: lower bits are nibbles of 64 bytes for 128 inputs, upper ones
-// pairs of bits of 32 bytes.
+// packSixBits packs the lower bits of blocks of Q6_K: nibbles of 64 bytes for 128 inputs.
 func packSixBits(to []byte, part int, a, b []byte) {
 	for i := range 2 {
 		four := to[4*i*part:]
 		splitNibbles(four, four[2*part:], a[64*i:], b[64*i:])
 		splitNibbles(four[part:], four[3*part:], a[64*i+32:], b[64*i+32:])
 	}
-	packPairs(to[BitsAt:], part, a[128:], b[128:])
 }
 
 // packPairs packs pairs of bits of 64 bytes: pair k of 32 of them is of part k of four.
@@ -319,14 +302,12 @@ func packBits(to []byte, part int, a, b []byte) {
 	}
 }
 
-// packFiveBits packs nibbles, and the fifth bits of 32 inputs, which are before them in the file:
-// bit 4·g + i there becomes bit 8·i + g.
-func packFiveBits(to, a, b []byte) {
-	packWords(to, a[4:], b[4:])
+// packFifths packs the fifth bits of 32 inputs: bit 4·g + i of the file becomes bit 8·i + g.
+func packFifths(to, a, b []byte) {
 	x := word(a, b, 0)
 	x = swapWithin(x, 14, 0xcccc*(1<<32|1))
 	x = swapWithin(x, 7, 0xaa00aa*(1<<32|1))
 	x = swapWithin(x, 2, 0x0c*ofTwo)
 	x = swapWithin(x, 1, 0x22*ofTwo)
-	put(to[BitsAt:], 0, x)
+	put(to, 0, x)
 }

@@ -11,9 +11,7 @@ import (
 )
 
 // Types are those in blocks, all but the two of one number each.
-var Types = []blocks.Type{blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K,
-	blocks.Q6_K, blocks.MXFP4, blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q2_K, blocks.Q3_K,
-	blocks.IQ4_XS, blocks.NVFP4, blocks.TQ1_0, blocks.TQ2_0}
+var Types = blocks.Integers()
 
 // Weight is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min. Of Q4_1
 // and Q5_1 dmin is −m.
@@ -256,23 +254,14 @@ func ofSixBits(x []byte) []Weight {
 
 // ScaleBytes are where the scales in F16 of a block are.
 func ScaleBytes(t blocks.Type) []int {
-	switch t {
-	case blocks.Q4_K, blocks.Q5_K, blocks.Q4_1, blocks.Q5_1:
-		return []int{0, 2}
-	case blocks.Q6_K:
-		return []int{208}
-	case blocks.Q2_K:
-		return []int{80, 82}
-	case blocks.Q3_K:
-		return []int{108}
-	case blocks.TQ1_0:
-		return []int{52}
-	case blocks.TQ2_0:
-		return []int{64}
-	case blocks.MXFP4, blocks.NVFP4:
+	of := t.Traits()
+	switch {
+	case of.PowerOf2 || of.Scaling == blocks.Floats:
 		return nil
+	case of.HasMinima():
+		return []int{of.At.D, of.At.D + 2}
 	}
-	return []int{0}
+	return []int{of.At.D}
 }
 
 // File is the bytes of a file with any bits, of which scales are finite, and not too large
@@ -291,13 +280,12 @@ func File(r *rand.Rand, t blocks.Type, outputs, inputs int) []byte {
 			}
 			binary.LittleEndian.PutUint16(data[at+s:], d)
 		}
-		for i := range 4 {
-			if t == blocks.NVFP4 {
-				data[at+i] &= 0x7f
-				data[at+i] = min(data[at+i], 0x7e)
+		if of.Scaling == blocks.Floats {
+			for i := range of.Inputs / 16 {
+				data[at+i] = min(data[at+i]&0x7f, 0x7e)
 			}
 		}
-		if t == blocks.MXFP4 {
+		if of.PowerOf2 {
 			data[at] = byte(110 + r.IntN(20))
 			if r.IntN(50) == 0 {
 				data[at] = []byte{0, 1, 2, 3, 220}[r.IntN(5)]

@@ -1,0 +1,240 @@
+package blocks
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// Decode writes the weights of blocks of a file that follow each other, each weight rounded once:
+// d·scale·n − dmin·minimum, or d·n + m.
+func Decode(t Type, dst []float32, data []byte) {
+	x := decoder{Traits: *t.Traits()}
+	for code := range x.levels {
+		x.levels[code] = float32(code - int(x.Less))
+		if x.Levels != nil {
+			x.levels[code] = float32(x.Levels[code%len(x.Levels)])
+		}
+	}
+	for len(data) > 0 {
+		x.block(dst, data[:x.Bytes])
+		dst, data = dst[x.Inputs:], data[x.Bytes:]
+	}
+}
+
+// decoder decodes blocks of a type. Factors of weights are exact in float32, and so are products by
+// them, but for what minima are taken off.
+type decoder struct {
+	Traits
+	levels [64]float32 // what codes of up to six bits stand for
+	scales [8]uint16   // of the block at hand
+	codes  [Inputs]byte
+}
+
+// block decodes a block.
+func (x *decoder) block(dst []float32, block []byte) {
+	codes := block[x.At.Codes:]
+	switch {
+	case x.Codes == EightBits:
+		x.bytes(dst, codes, x.half(block[x.At.D:]))
+		return
+	case x.Codes == FourBits && x.Scaling == One:
+		x.nibbles(dst, codes[:Inputs/2], x.half(block[x.At.D:]))
+		return
+	case x.Traits.Scales() > 0:
+		x.scalesOf(&x.scales, block)
+	}
+	d, other := x.halves(block[x.At.D:])
+	for i := range x.Inputs / Inputs {
+		to := dst[i*Inputs:][:Inputs]
+		if x.Codes == FourBits && !x.HasMinima() {
+			x.nibblesOf(to, codes[Inputs/2*i:][:Inputs/2], d, i)
+			continue
+		}
+		x.codesOf(codes, block[x.At.Upper:], i)
+		for half := range 2 {
+			scale, less := x.factors(d, other, i, half)
+			x.weights(to[half*Inputs/2:], x.codes[half*Inputs/2:][:Inputs/2], scale, less)
+		}
+	}
+}
+
+// half is d.
+func (x *decoder) half(from []byte) float32 {
+	if x.PowerOf2 { // of levels that are doubled; 2^128 is infinite
+		return float32(math.Ldexp(1, int(from[0])-127)) / 2
+	}
+	return f32.FromF16(binary.LittleEndian.Uint16(from))
+}
+
+// halves are d, and dmin or m. What scales have entirely is 1.
+func (x *decoder) halves(from []byte) (d, other float32) {
+	switch {
+	case x.Scaling == Floats:
+		return 1, 0
+	case x.HasMinima():
+		return x.half(from), x.half(from[2:])
+	}
+	return x.half(from), 0
+}
+
+// factors are what integers of a half of part i are multiplied by, and what is taken off then, or
+// added.
+func (x *decoder) factors(d, other float32, i, half int) (scale, less float32) {
+	first, second := byte(x.scales[i]), byte(x.scales[i]>>8)
+	this := first
+	if half == 1 {
+		this = second
+	}
+	switch x.Scaling {
+	case Scaled:
+		return d * float32(int8(first)), 0
+	case Minima:
+		return d * float32(first), other * float32(second)
+	case Halves:
+		return d * float32(int8(this)), 0
+	case Pairs:
+		return d * float32(this&15), other * float32(this>>4)
+	case Floats:
+		return d * HalfOfFloat(this&0x7f), 0
+	}
+	return d, other
+}
+
+// HalfOfFloat is half of a number of four bits of exponent and three of fraction, which is F16's of
+// a 256th.
+func HalfOfFloat(e byte) float32 { return f32.FromF16(uint16(e)<<7) * 128 }
+
+// bytes decodes 32 codes of eight bits.
+func (x *decoder) bytes(to []float32, codes []byte, d float32) {
+	to = to[:Inputs]
+	for j, n := range codes[:Inputs] {
+		to[j] = d * float32(int8(n))
+	}
+}
+
+// nibblesOf decodes the codes of part i, those of Floats half by half.
+func (x *decoder) nibblesOf(to []float32, codes []byte, d float32, i int) {
+	first, _ := x.factors(d, 0, i, 0)
+	if x.Scaling != Floats {
+		x.nibbles(to, codes, first)
+		return
+	}
+	second, _ := x.factors(d, 0, i, 1)
+	x.nibbles(to, codes[:Inputs/4], first)
+	x.nibbles(to[Inputs/2:], codes[Inputs/4:], second)
+}
+
+// nibbles decodes codes of which the upper ones are of as many inputs behind the lower ones'.
+func (x *decoder) nibbles(to []float32, codes []byte, d float32) {
+	upper := to[len(codes):][:len(codes)]
+	to = to[:len(codes)]
+	for j, c := range codes {
+		to[j], upper[j] = d*x.levels[c&15], d*x.levels[c>>4]
+	}
+}
+
+// weights makes weights of codes.
+func (x *decoder) weights(to []float32, codes []byte, scale, less float32) {
+	to = to[:len(codes)]
+	switch {
+	case x.Scaling == Offset:
+		for k, c := range codes {
+			to[k] = float32(float64(float64(scale)*float64(c)) + float64(less))
+		}
+	case x.HasMinima():
+		for k, c := range codes {
+			to[k] = float32(float64(float64(scale)*float64(c)) - float64(less))
+		}
+	default:
+		for k, c := range codes {
+			to[k] = scale * x.levels[c&63]
+		}
+	}
+}
+
+// codesOf reads the codes of part i, eight at a time where they lie so.
+func (x *decoder) codesOf(codes, upper []byte, i int) {
+	to := x.codes[:]
+	switch x.Codes {
+	case FourBits, FiveBits:
+		switch {
+		case x.Codes == FiveBits && x.Shared:
+			join(to, codes[i/2*Inputs:], upper, i%2*4, i, 1)
+		case x.Shared:
+			shift(to, codes[i/2*Inputs:], i%2*4, 15)
+		case x.Codes == FiveBits:
+			withFifths(to, codes, binary.LittleEndian.Uint32(upper))
+		default:
+			withFifths(to, codes[Inputs/2*i:], 0)
+		}
+	case SixBits:
+		half, k := i/4, i%4
+		join(to, codes[half*64+k%2*32:], upper[half*32:], k/2*4, 2*k, 3)
+	case TwoBits:
+		shift(to, codes[i/4*32:], i%4*2, 3)
+	case ThreeBits:
+		shift(to, codes[i/4*32:], i%4*2, 3)
+		for j := 0; j < Inputs; j += 8 {
+			bits := binary.LittleEndian.Uint64(upper[j:]) >> i & ofTwo << 2
+			binary.LittleEndian.PutUint64(to[j:], binary.LittleEndian.Uint64(to[j:])|bits)
+		}
+	case Trits:
+		for j := 0; j < Inputs; j += 4 {
+			at, digit := trit(i*Inputs + j)
+			digits(to[j:], codes[at:], powers[digit])
+		}
+	}
+}
+
+// shift reads bits of 32 bytes.
+func shift(to, from []byte, by int, mask uint64) {
+	for j := 0; j < Inputs; j += 8 {
+		x := binary.LittleEndian.Uint64(from[j:]) >> by & (mask * ofTwo)
+		binary.LittleEndian.PutUint64(to[j:], x)
+	}
+}
+
+// join reads nibbles of 32 bytes, and upper bits of 32 others.
+func join(to, low, upper []byte, lowBy, upperBy int, mask uint64) {
+	for j := 0; j < Inputs; j += 8 {
+		x := binary.LittleEndian.Uint64(low[j:]) >> lowBy & lowNibbles
+		x |= binary.LittleEndian.Uint64(upper[j:]) >> upperBy & (mask * ofTwo) << 4
+		binary.LittleEndian.PutUint64(to[j:], x)
+	}
+}
+
+// withFifths reads the nibbles of 16 bytes, and a fifth bit of each.
+func withFifths(to, low []byte, fifths uint32) {
+	first, second := to[:Inputs/2], to[Inputs/2:][:Inputs/2]
+	for j, c := range low[:Inputs/2] {
+		first[j] = c&15 | byte(fifths&1)<<4
+		second[j] = c>>4 | byte(fifths>>(Inputs/2)&1)<<4
+		fifths >>= 1
+	}
+}
+
+// powers of 3 are what a byte is multiplied by so that a digit comes first.
+var powers = [...]uint64{1, 3, 9, 27, 81}
+
+// digits reads the first digits of products of four bytes: three times a byte, divided by 256.
+func digits(to, from []byte, power uint64) {
+	const lower = 0x00ff00ff // every other byte
+	x := uint64(binary.LittleEndian.Uint32(from))
+	even := (x & lower * power & lower) * 3 >> 8 & lower
+	odd := (x >> 8 & lower * power & lower) * 3 >> 8 & lower
+	binary.LittleEndian.PutUint32(to, uint32(even|odd<<8))
+}
+
+// trit is the byte that has the digit of an input of 256, and which digit it is: bytes are five, of
+// 32 bytes of the first 160 inputs, of 16 of the next 80, and four of the last 4 bytes.
+func trit(input int) (at, digit int) {
+	switch {
+	case input >= 240:
+		return 48 + input%4, (input - 240) / 4
+	case input >= 160:
+		return 32 + input%16, (input - 160) / 16
+	}
+	return input % 32, input / 32
+}
