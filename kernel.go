@@ -11,8 +11,8 @@ import (
 // Passes over slices: their dispatch and stubs. The functions of kernel_generic.go are their
 // specification, and internal/kernel has the kernels of attention and of matrices.
 
-// `go generate` in this folder writes all assembly, each file only when it is complete: gen/ and
-// asm/ say how.
+// `go generate` in this folder writes all assembly, and the Go files that choose among kernels of
+// block types, each file only when it is complete: gen/ and asm/ say how.
 
 //go:generate go run ./gen -out kernel_amd64.s
 //go:generate go run ./gen -out internal/kernel/floats/floats_amd64.s
@@ -21,6 +21,7 @@ import (
 //go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
 //go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s
 //go:generate go run ./gen -out internal/kernel/blockwise/blocktiles_amd64.s
+//go:generate go run ./gen -out internal/kernel/blockwise/types_amd64.go
 //go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
 //go:generate go run ./gen -out internal/kernel/elements/elements_amd64.s
 //go:generate go run ./gen -out internal/kernel/triangle/triangle_amd64.s
@@ -29,6 +30,7 @@ import (
 //go:generate go run ./asm -out internal/kernel/narrow/narrow_arm64.s
 //go:generate go run ./asm -out internal/kernel/integers/integers_arm64.s
 //go:generate go run ./asm -out internal/kernel/blockwise/blockwise_arm64.s
+//go:generate go run ./asm -out internal/kernel/blockwise/types_arm64.go
 //go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
 //go:generate go run ./asm -out internal/kernel/elements/elements_arm64.s
 //go:generate go run ./asm -out internal/kernel/triangle/triangle_arm64.s

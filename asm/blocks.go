@@ -15,25 +15,7 @@ const (
 	blockRowSize  = 56
 )
 
-// blockSums is what the sums of a block become, and how many vectors of scales there are.
-type blockSums int
-
-const (
-	plainSums  blockSums = iota // d
-	minimaSums                  // d, −dmin, scale, minimum
-	halvesSums                  // d and the scale of each half
-	pairsSums                   // d, −dmin, and what −32 times the sum of each half is multiplied by
-	floatsSums                  // d of each half
-	// Of few rows; others take them for minima and halves.
-	offsetSums // d, and m that is added
-	scaledSums // d and the scale
-)
-
-func (s blockSums) size() int {
-	vectors := map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, pairsSums: 4,
-		floatsSums: 2}
-	return blockUnpacked + panelBytes*vectors[s]
-}
+func (s blockSums) size() int { return blockUnpacked + panelBytes*s.vectors() }
 
 // Registers of products by blocks, beside those of tile.go.
 const (
@@ -52,16 +34,8 @@ type blockTile struct {
 func (p *program) blockKernels() {
 	p.unpackNibbles()
 	p.fewKernels()
-	for _, k := range []struct {
-		name  string
-		sums  blockSums
-		sizes []int
-	}{{"multiplyPlainDot", plainSums, []int{4, 1}}, // blocks_few.go has other rows of most types
-		{"multiplyMinimaDot", minimaSums, []int{4}},
-		{"multiplyHalvesDot", halvesSums, []int{2}},
-		{"multiplyPairsDot", pairsSums, []int{2, 1}},
-		{"multiplyFloatsDot", floatsSums, []int{4, 1}}} {
-		p.multiplyBlocks(k.name, k.sums, k.sizes)
+	for _, k := range multiplyKernels {
+		p.multiplyBlocks(k.name, k.sums[0], k.sizes)
 	}
 }
 

@@ -4,79 +4,12 @@ import (
 	"slices"
 
 	. "github.com/seed-1415985d/attn/asm/internal/neon"
+	"github.com/seed-1415985d/attn/internal/dev/blocktypes"
 )
 
 // Products of few rows by blocks as they lie in memory. They wait for memory, so it is read in one
 // stream, panel after panel; codes become bytes in registers and are multiplied at once, and memory
 // is requested ahead in the same stream, which goes on at another place where the caller's ends.
-
-// fewCodes is how the integers of 32 inputs lie in words.
-type fewCodes int
-
-const (
-	eightBits fewCodes = iota
-	fourBits
-	levelsIQ4  // four bits, which are looked up
-	levelsMXFP // likewise, and d is in BF16
-	fiveBits
-	sixBits
-	threeBits
-)
-
-// wordsOfCodes is how many words of an output 32 inputs have.
-var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelsIQ4: 4, levelsMXFP: 4, fiveBits: 5,
-	sixBits: 6, threeBits: 3}
-
-// fewForm is what differs between types.
-type fewForm struct {
-	codes fewCodes
-	kind  blockSums
-	parts int // of 32 inputs that share d
-	// Of codes that something is taken off: 128 of codes >> shift, of those of halves 32. Sums of
-	// products begin with what a blockRow has of it.
-	less  bool
-	shift int
-}
-
-var fewForms = []struct {
-	name string
-	form fewForm
-}{
-	{"fewQ8Dot", fewForm{codes: eightBits, kind: plainSums, parts: 1}},
-	{"fewNibblesDot", fewForm{codes: fourBits, kind: plainSums, parts: 1, less: true, shift: 4}},
-	{"fewLevelsDot", fewForm{codes: levelsIQ4, kind: plainSums, parts: 1}},
-	{"fewMXFPDot", fewForm{codes: levelsMXFP, kind: plainSums, parts: 1}},
-	{"fewXSDot", fewForm{codes: levelsIQ4, kind: scaledSums, parts: 8}},
-	{"fewQ4KDot", fewForm{codes: fourBits, kind: minimaSums, parts: 8}},
-	{"fewQ5KDot", fewForm{codes: fiveBits, kind: minimaSums, parts: 8}},
-	{"fewQ6KDot", fewForm{codes: sixBits, kind: halvesSums, parts: 8, less: true}},
-	{"fewQ3KDot", fewForm{codes: threeBits, kind: halvesSums, parts: 8, less: true, shift: 3}},
-	{"fewQ41Dot", fewForm{codes: fourBits, kind: offsetSums, parts: 1}},
-	{"fewQ50Dot", fewForm{codes: fiveBits, kind: plainSums, parts: 1, less: true, shift: 3}},
-	{"fewQ51Dot", fewForm{codes: fiveBits, kind: offsetSums, parts: 1}},
-}
-
-// headers and scalesOf are the bytes of d of 16 outputs and what belongs to it, and of the scales
-// of 32 inputs.
-var (
-	headers  = [...]int{plainSums: 32, offsetSums: 64, scaledSums: 32, minimaSums: 64, halvesSums: 32}
-	scalesOf = [...]int{plainSums: 0, offsetSums: 0, scaledSums: 16, minimaSums: 32, halvesSums: 32}
-)
-
-func (f *fewForm) header() int { return headers[f.kind] }
-func (f *fewForm) scales() int { return scalesOf[f.kind] }
-func (f *fewForm) size() int   { return f.scales() + panelBytes*wordsOfCodes[f.codes] }
-
-// tiles are numbers of rows: of types that few files have, two and three rows are one at a time.
-func (f *fewForm) tiles() []int {
-	if f.codes == threeBits || f.kind == scaledSums {
-		return []int{1, 4}
-	}
-	return []int{1, 2, 4}
-}
-
-// halved reports whether sums of each 16 inputs are apart.
-func (f *fewForm) halved() bool { return f.kind == halvesSums }
 
 // General registers of few rows.
 const (
@@ -133,8 +66,10 @@ type fewTile struct {
 
 // fewKernels emits them for all types.
 func (p *program) fewKernels() {
-	for _, k := range fewForms {
-		p.multiplyFew(k.name, k.form)
+	for _, row := range blocktypes.Rows {
+		if row.FewDot != "" {
+			p.multiplyFew(row.FewDot, formOf(row.Type))
+		}
 	}
 }
 
@@ -192,7 +127,7 @@ func (t *fewTile) layout() {
 		t.sums = t.take(t.rows * 4)
 	}
 	if t.rows == 1 && t.parts > 1 {
-		t.shared = t.take(t.header() / 8)
+		t.shared = t.take(t.Header() / 8)
 	}
 	switch {
 	case t.codes == eightBits || t.codes == fourBits:
@@ -218,12 +153,9 @@ func (t *fewTile) constants() {
 	switch t.codes {
 	case threeBits:
 		t.bytesOf(fewOther, 4)
-	case levelsIQ4:
-		t.constant(fewLevels, t.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01,
-			0x71594535))
-	case levelsMXFP:
-		t.constant(fewLevels, t.words("levels of MXFP4", 0x03020100, 0x0c080604, 0xfdfeff00,
-			0xf4f8fafc))
+	case fourBitLevels:
+		name, words := t.levelWords()
+		t.constant(fewLevels, t.words(name, words...))
 	case fiveBits:
 		t.bytesOf(fewOther, 0x10)
 	case sixBits:
@@ -265,21 +197,21 @@ func (t *fewTile) emit() {
 	t.Mov(fewLeft, fewBlocks)
 	t.Label(blockLoop)
 	t.Mov(fewD, fewScales)
-	t.AddImm(fewScales, fewScales, t.header())
+	t.AddImm(fewScales, fewScales, t.Header())
 	if t.parts == 1 {
-		t.request(t.header() + t.size())
+		t.request(t.Header() + t.Part())
 		t.part()
 	} else {
-		t.request(t.header())
+		t.request(t.Header())
 		if t.shared != nil {
 			t.halves(t.shared[:4], 0)
-			if t.header() > 2*panel {
+			if t.Header() > 2*panel {
 				t.halves(t.shared[4:], 2*panel)
 			}
 		}
 		t.MovImm(fewPart, int64(t.parts))
 		t.Label(partLoop)
-		t.request(t.size())
+		t.request(t.Part())
 		t.part()
 		t.SubImm(fewPart, fewPart, 1)
 		t.Cbnz(fewPart, partLoop)
@@ -340,7 +272,7 @@ func (t *fewTile) begin() {
 
 // part adds the products of 32 inputs, and goes on to the next ones.
 func (t *fewTile) part() {
-	t.AddImm(fewWords, fewScales, t.scales())
+	t.AddImm(fewWords, fewScales, t.Scales())
 	for first := 0; first < 4; first += t.vectors {
 		t.with(t.start)
 		for half := range 2 {
@@ -351,7 +283,7 @@ func (t *fewTile) part() {
 	for i := range t.rows {
 		t.AddImm(fewAt(i), fewAt(i), blockRowSize)
 	}
-	t.AddImm(fewScales, fewScales, t.size())
+	t.AddImm(fewScales, fewScales, t.Part())
 }
 
 // of is the registers of a row.
@@ -476,7 +408,7 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 		}
 	}
 	switch t.codes {
-	case levelsIQ4, levelsMXFP:
+	case fourBitLevels:
 		for _, w := range words {
 			t.Tbl1(w, fewLevels, w)
 		}
@@ -734,7 +666,7 @@ func (t *fewSums) bytes(offset int, signed bool) []Vec {
 // halves makes floats of numbers in 16 bits at an offset of the block.
 func (t *fewTile) halves(to []Vec, offset int) {
 	low, high := t.Fcvtl, t.Fcvtl2
-	if t.codes == levelsMXFP {
+	if t.PowerOf2 {
 		low, high = t.Shll, t.Shll2
 	}
 	switch len(to) {

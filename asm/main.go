@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	files := map[string]generate.File{}
+	files := map[string]generate.File{"types_arm64.go": blockTypesGo}
 	for path, emit := range families {
 		files[filepath.Base(path)] = func() ([]byte, error) {
 			p, err := assembly(".", emit)

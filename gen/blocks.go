@@ -10,20 +10,8 @@ import (
 // 16 outputs bytes without sign in groups of four inputs, as integers of I8 lie, followed by
 // vectors of float32 that are their scales; multiplying meets these with rows of blockRow.
 
-// blockSums is what sums of products of a block become, and which scales follow its bytes.
-type blockSums int
-
-const (
-	plainSums  blockSums = iota // d: sum + n·(a·d)
-	minimaSums                  // d, dmin, scale and minimum, these as integers
-	halvesSums                  // d, the scales of both halves, and for AVX2 pairs of them
-	offsetSums                  // d and m, which the sum of the inputs is multiplied by
-	scaledSums                  // d, and a scale as float32
-	pairsSums                   // d, dmin, pairs of minima; the bytes are multiplied by their scales
-	floatsSums                  // d of each half
-)
-
-// blockUnpacked is the bytes of 32 inputs of 16 outputs, blockVectors the scales after them.
+// blockUnpacked is the bytes of 32 inputs of 16 outputs, blockVectors the vectors of scales after
+// them.
 const blockUnpacked = 32 * panel
 
 var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, offsetSums: 2,
@@ -43,63 +31,18 @@ const (
 
 // blockKernels emits everything over blocks.
 func blockKernels() {
-	multiplyBlocksVNNI("multiplyPlainVNNIAVX512", plainSums)
-	multiplyBlocksVNNI("multiplyMinimaVNNIAVX512", minimaSums)
-	multiplyBlocksVNNI("multiplyHalvesVNNIAVX512", halvesSums)
-	multiplyBlocksVNNI("multiplyOffsetVNNIAVX512", offsetSums)
-	multiplyBlocksVNNI("multiplyScaledVNNIAVX512", scaledSums)
-	multiplyBlocksVNNI("multiplyPairsVNNIAVX512", pairsSums)
-	multiplyBlocksVNNI("multiplyFloatsVNNIAVX512", floatsSums)
-	for _, k := range []blockSums8{
-		{"multiplyNibblesSIMD", plainSums, 8, 4}, {"multiplyLevelsSIMD", plainSums, 4, 3},
-		{"multiplyBytesSIMD", plainSums, 1, 0}, {"multiplyQ4KSIMD", minimaSums, 8, 0},
-		{"multiplyQ5KSIMD", minimaSums, 4, 0}, {"multiplyQ6KSIMD", halvesSums, 2, 0},
-		{"multiplyOffsetSIMD", offsetSums, 4, 0}, {"multiplyScaledSIMD", scaledSums, 1, 0},
-		{"multiplyPairsSIMD", pairsSums, 2, 0}, {"multiplyFloatsSIMD", floatsSums, 4, 3},
-		{"multiplyPlainVNNISIMD", plainSums, 0, 0}, {"multiplyMinimaVNNISIMD", minimaSums, 0, 0},
-		{"multiplyHalvesVNNISIMD", halvesSums, 0, 0}, {"multiplyOffsetVNNISIMD", offsetSums, 0, 0},
-		{"multiplyScaledVNNISIMD", scaledSums, 0, 0}, {"multiplyPairsVNNISIMD", pairsSums, 0, 0},
-		{"multiplyFloatsVNNISIMD", floatsSums, 0, 0},
-	} {
+	for _, k := range multiplyVNNI {
+		multiplyBlocksVNNI(k.avx512, k.sums)
+	}
+	for _, k := range multiplyAVX2 {
 		multiplyBlocksAVX2(k)
 	}
+	for _, k := range multiplyVNNI {
+		multiplyBlocksAVX2(blockSums8{name: k.simd, sums: k.sums})
+	}
 	sumBlocksKernel()
-	wide, narrow, dot := blockSet{wide: true, vnni: true}, blockSet{}, blockSet{vnni: true}
-	wide.unpackBlocks("unpackQ8AVX512", formQ8)
-	wide.unpackBlocks("unpackNibblesF16AVX512", formNibbles)
-	wide.unpackBlocks("unpackNibblesBF16AVX512", formMXFP)
-	wide.unpackBlocks("unpackQ4KAVX512", formQ4K)
-	wide.unpackBlocks("unpackQ5KAVX512", formQ5K)
-	wide.unpackBlocks("unpackQ6KAVX512", formQ6K)
-	wide.unpackBlocks("unpackQ41AVX512", formQ41)
-	wide.unpackBlocks("unpackQ50AVX512", formQ50)
-	wide.unpackBlocks("unpackQ51AVX512", formQ51)
-	wide.unpackBlocks("unpackQ2KAVX512", formQ2K)
-	wide.unpackBlocks("unpackQ3KAVX512", formQ3K)
-	wide.unpackBlocks("unpackXSAVX512", formXS)
-	wide.unpackBlocks("unpackNVFPAVX512", formNVFP)
-	wide.unpackBlocks("unpackTQ1AVX512", formTQ1)
-	wide.unpackBlocks("unpackTQ2AVX512", formTQ2)
-	narrow.unpackBlocks("unpackQ8SIMD", formQ8)
-	narrow.unpackBlocks("unpackNibblesF16SIMD", formNibbles)
-	narrow.unpackBlocks("unpackNibblesBF16SIMD", formMXFP)
-	narrow.unpackBlocks("unpackQ4KSIMD", formQ4K)
-	narrow.unpackBlocks("unpackQ5KSIMD", formQ5K)
-	narrow.unpackBlocks("unpackQ6KSIMD", formQ6K)
-	narrow.unpackBlocks("unpackQ41SIMD", formQ41)
-	narrow.unpackBlocks("unpackQ50SIMD", formQ50)
-	narrow.unpackBlocks("unpackQ51SIMD", formQ51)
-	narrow.unpackBlocks("unpackQ2KSIMD", formQ2K)
-	narrow.unpackBlocks("unpackQ3KSIMD", formQ3K)
-	narrow.unpackBlocks("unpackXSSIMD", formXS)
-	narrow.unpackBlocks("unpackNVFPSIMD", formNVFP)
-	narrow.unpackBlocks("unpackTQ1SIMD", formTQ1)
-	narrow.unpackBlocks("unpackTQ2SIMD", formTQ2)
-	dot.unpackBlocks("unpackQ8VNNISIMD", formQ8)
-	dot.unpackBlocks("unpackQ50VNNISIMD", formQ50)
-	dot.unpackBlocks("unpackTQ1VNNISIMD", formTQ1)
-	dot.unpackBlocks("unpackTQ2VNNISIMD", formTQ2)
-	fewRowsKernels(wide, dot, narrow)
+	unpackKernels()
+	fewRowsKernels()
 }
 
 // sizes are rows of a tile: with sums of halves there are three vectors for each row, else two.

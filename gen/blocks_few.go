@@ -30,55 +30,9 @@ type fewTile struct {
 	dShared, minShared, lift reg.VecVirtual
 }
 
-// fewRowsKernels emits them for all types.
-func fewRowsKernels(wide, dot, narrow blockSet) {
-	wide.multiplyFew("fewQ8VNNIAVX512", formQ8, 0, 0)
-	wide.multiplyFew("fewNibblesVNNIAVX512", formNibbles, 0, 0)
-	wide.multiplyFew("fewMXFPVNNIAVX512", formMXFP, 0, 0)
-	wide.multiplyFew("fewQ4KVNNIAVX512", formQ4K, 0, 0)
-	wide.multiplyFew("fewQ5KVNNIAVX512", formQ5K, 0, 0)
-	wide.multiplyFew("fewQ6KVNNIAVX512", formQ6K, 0, 0)
-	wide.multiplyFew("fewQ41VNNIAVX512", formQ41, 0, 0)
-	wide.multiplyFew("fewQ50VNNIAVX512", formQ50, 0, 3)
-	wide.multiplyFew("fewQ51VNNIAVX512", formQ51, 0, 0)
-	wide.multiplyFew("fewQ2KVNNIAVX512", formQ2K, 0, 0)
-	wide.multiplyFew("fewQ3KVNNIAVX512", formQ3K, 0, 3)
-	wide.multiplyFew("fewXSVNNIAVX512", formXS, 0, 0)
-	wide.multiplyFew("fewNVFPVNNIAVX512", formNVFP, 0, 0)
-	wide.multiplyFew("fewTQ1VNNIAVX512", formTQ1, 0, 7)
-	wide.multiplyFew("fewTQ2VNNIAVX512", formTQ2, 0, 7)
-	dot.multiplyFew("fewQ8VNNISIMD", formQ8, 0, 0)
-	dot.multiplyFew("fewNibblesVNNISIMD", formNibbles, 0, 0)
-	dot.multiplyFew("fewQ4KVNNISIMD", formQ4K, 0, 0)
-	dot.multiplyFew("fewQ6KVNNISIMD", formQ6K, 0, 0)
-	narrow.multiplyFew("fewQ8SIMD", formQ8, 1, 0)
-	narrow.multiplyFew("fewNibblesSIMD", formNibbles0, 8, 4)
-	narrow.multiplyFew("fewLevelsSIMD", formNibbles, 1, 0)
-	narrow.multiplyFew("fewMXFPSIMD", formMXFP, 4, 3)
-	narrow.multiplyFew("fewQ4KSIMD", formQ4K, 8, 0)
-	narrow.multiplyFew("fewQ5KSIMD", formQ5K, 4, 0)
-	narrow.multiplyFew("fewQ6KSIMD", formQ6K, 2, 0)
-	narrow.multiplyFew("fewQ41SIMD", formQ41, 8, 0)
-	narrow.multiplyFew("fewQ50SIMD", formQ50, 4, 3)
-	narrow.multiplyFew("fewQ51SIMD", formQ51, 4, 0)
-	narrow.multiplyFew("fewQ2KSIMD", formQ2K, 4, 0)
-	narrow.multiplyFew("fewQ3KSIMD", formQ3K, 4, 0)
-	narrow.multiplyFew("fewXSSIMD", formXS, 1, 0)
-	narrow.multiplyFew("fewNVFPSIMD", formNVFP, 4, 3)
-	multiplyFewTrits("fewTQ1SIMD")
-	narrow.multiplyFew("fewTQ2SIMD", formTQ2, 8, 7)
-}
-
-// eightRows are the forms that have a tile of eight rows: those of most files. Others need more
-// registers, or are of few files.
-func (f blockForm) eightRows() bool {
-	return f == formQ8 || f == formNibbles || f == formQ4K || f == formQ5K || f == formQ6K ||
-		f == formQ50 || f == formMXFP || f == formXS || f == formQ41 || f == formQ51
-}
-
-// multiplyFew emits products of 1 to 4 rows by panels, and of some forms 8. Of 3 rows the last one
+// multiplyFew emits products of 1 to 4 rows by panels, and of some types 8. Of 3 rows the last one
 // is computed twice.
-func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint64) {
+func (s blockSet) multiplyFew(name string, form blockForm, eight bool) {
 	TEXT(name, noSplit, context)
 	rows := argumentOf("blockCall.rows")
 	var frame Mem
@@ -86,7 +40,7 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 		frame = AllocLocal(4 * panelBytes)
 	}
 	counts := []int{1, 2, 4}
-	if s.wide && form.eightRows() {
+	if eight {
 		counts = append(counts, 8)
 		CMPQ(rows, Imm(8))
 		JEQ(LabelRef(tileLabel("rows", 8)))
@@ -98,7 +52,7 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 	stackSlots(&o, &next)
 	for _, r := range counts {
 		Label(tileLabel("rows", r))
-		t := fewTile{rows: r, words: words, shift: shift, frame: frame, o: o, next: next}
+		t := fewTile{rows: r, words: s.fewWords(form), shift: s.fewShift(form), frame: frame, o: o, next: next}
 		t.blockUnpacker = newBlockUnpacker(s, form, "blockCall.table")
 		t.emit()
 	}
@@ -161,31 +115,31 @@ func (t *fewTile) emit() {
 	argument("blockCall.blocks", blocks)
 	Label(blockLoop)
 	MOVQ(t.w, t.d)
-	ADDQ(imm(t.form.header()), t.w)
+	ADDQ(imm(t.form.Header()), t.w)
 	if t.form.codes == trits && t.rows == 1 {
-		t.request(request, t.form.header()+t.form.shared())
+		t.request(request, t.form.Header()+t.form.shared())
 		t.tritsOfRow()
-		ADDQ(imm(t.form.header()+t.form.shared()), request)
+		ADDQ(imm(t.form.Header()+t.form.shared()), request)
 		ADDQ(imm(8*blockRowSize), t.at[0])
 		ADDQ(imm(t.form.shared()), t.w)
-	} else if parts := t.form.blocks; parts > 1 {
-		begun := t.form.header() + t.form.shared()
+	} else if parts := t.form.parts(); parts > 1 {
+		begun := t.form.Header() + t.form.shared()
 		t.request(request, begun)
 		ADDQ(imm(begun), request)
 		MOVQ(U32(parts), left)
 		t.share()
 		Label(partLoop)
-		t.request(request, t.form.size())
+		t.request(request, t.form.Part())
 		t.beginBlock(left)
 		t.block()
-		ADDQ(imm(t.form.size()), request)
+		ADDQ(imm(t.form.Part()), request)
 		DECQ(left)
 		JNE(LabelRef(partLoop))
 		ADDQ(imm(t.form.shared()), t.w)
 	} else {
-		t.request(request, t.form.header()+t.form.size())
+		t.request(request, t.form.Header()+t.form.Part())
 		t.block()
-		ADDQ(imm(t.form.header()+t.form.size()), request)
+		ADDQ(imm(t.form.Header()+t.form.Part()), request)
 	}
 	DECQ(before)
 	CMOVQEQ(t.next, request)
@@ -297,7 +251,7 @@ func (t *fewTile) block() {
 	} else {
 		t.halvesOfBlock()
 	}
-	ADDQ(imm(t.form.size()), t.w)
+	ADDQ(imm(t.form.Part()), t.w)
 	for i := 0; i < t.rows; i += 3 {
 		ADDQ(imm(blockRowSize), t.at[i/3])
 	}
@@ -344,7 +298,7 @@ func (t *fewTile) blockVNNI() {
 		}
 	}
 	for n := range t.form.vectorsOfCodes() {
-		t.groups(t.ofOutputs(Mem{Base: t.w, Disp: t.form.scales()}, 4), n,
+		t.groups(t.ofOutputs(Mem{Base: t.w, Disp: t.form.Scales()}, 4), n,
 			func(g int, v reg.VecVirtual) {
 				for i := range t.rows {
 					t.dot(t.row(i, 4*g), v, acc[g/4][i])
@@ -525,7 +479,7 @@ func (t *fewTile) blockAVX2() {
 	for range t.rows {
 		acc = append(acc, YMM())
 	}
-	codes := Mem{Base: t.w, Index: t.half, Scale: 4, Disp: t.form.scales()}
+	codes := Mem{Base: t.w, Index: t.half, Scale: 4, Disp: t.form.Scales()}
 	switch {
 	case t.form.sums == floatsSums:
 		ones := t.repeated(wordOnes)

@@ -106,11 +106,11 @@ func (u *tritUnpacker) digits(v, to reg.VecVirtual) {
 }
 
 // multiplyFewTrits emits products of one row by panels, with 8 lanes.
-func multiplyFewTrits(name string) {
+func multiplyFewTrits(name string, form blockForm) {
 	TEXT(name, noSplit, context)
 	t := fewTile{rows: 1, frame: AllocLocal(4 * panelBytes)}
 	stackSlots(&t.o, &t.next)
-	t.blockUnpacker = &blockUnpacker{form: formTQ1}
+	t.blockUnpacker = &blockUnpacker{form: form}
 	const most, least = 0x2a2a2a2a, 0xd6d6d6d6 // of bytes whose first digit is 1, with 128 added
 	t.signs = digitSigns{t.repeated(most), t.repeated(least), t.repeated(0x01010101)}
 	t.emit()

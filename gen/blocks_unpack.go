@@ -29,79 +29,6 @@ const (
 	halfNibbles // fourBits, of each 16 inputs apart
 )
 
-// blockForm is how blocks of a type lie in a panel (internal/blocks).
-type blockForm struct {
-	sums   blockSums
-	codes  blockCodes
-	blocks int  // of 32 inputs that share d
-	bf16   bool // d is in BF16, not in F16
-	less   int  // what codes have added to them, of those that are not looked up
-}
-
-var (
-	formQ8       = blockForm{plainSums, eightBits, 1, false, 0}
-	formNibbles  = blockForm{plainSums, fourBits, 1, false, 0}
-	formNibbles0 = blockForm{plainSums, plainFourBits, 1, false, 8}
-	formMXFP     = blockForm{plainSums, fourBits, 1, true, 0}
-	formQ4K      = blockForm{minimaSums, plainFourBits, 8, false, 0}
-	formQ5K      = blockForm{minimaSums, fiveBits, 8, false, 0}
-	formQ6K      = blockForm{halvesSums, sixBits, 8, false, 32}
-	formQ41      = blockForm{offsetSums, plainFourBits, 1, false, 0}
-	formQ50      = blockForm{plainSums, fiveBits, 1, false, 16}
-	formQ51      = blockForm{offsetSums, fiveBits, 1, false, 0}
-	formQ2K      = blockForm{pairsSums, twoBits, 8, false, 0}
-	formQ3K      = blockForm{halvesSums, threeBits, 8, false, 4}
-	formXS       = blockForm{scaledSums, fourBits, 8, false, 0}
-	formNVFP     = blockForm{floatsSums, halfNibbles, 2, false, 0}
-	formTQ1      = blockForm{plainSums, trits, 8, false, 1}
-	formTQ2      = blockForm{plainSums, twoBits, 8, false, 1}
-)
-
-// header is the bytes of d, and of dmin or m after it.
-func (f blockForm) header() int {
-	switch f.sums {
-	case minimaSums, offsetSums, pairsSums:
-		return 4 * panel
-	case floatsSums:
-		return 0
-	}
-	return 2 * panel
-}
-
-// scales is the bytes of scales of each block of 32 inputs, which its codes follow.
-func (f blockForm) scales() int {
-	switch f.sums {
-	case plainSums, offsetSums:
-		return 0
-	case scaledSums:
-		return panel
-	}
-	return 2 * panel
-}
-
-// size is the bytes of scales and codes of a block of 32 inputs, of which trits have none apart.
-func (f blockForm) size() int {
-	words := map[blockCodes]int{eightBits: 8, fourBits: 4, plainFourBits: 4, fiveBits: 5, sixBits: 6,
-		twoBits: 2, threeBits: 3, halfNibbles: 4}
-	return f.scales() + words[f.codes]*panelBytes
-}
-
-// shared is the bytes of codes that lie together.
-func (f blockForm) shared() int {
-	if f.codes == trits {
-		return tritWords * panelBytes
-	}
-	return 0
-}
-
-// looksUp reports whether codes are looked up in a table.
-func (f blockForm) looksUp() bool { return f.codes == fourBits || f.codes == halfNibbles }
-
-// halved reports whether inputs 0 to 15 have a sum of their own.
-func (f blockForm) halved() bool {
-	return f.sums == halvesSums || f.sums == pairsSums || f.sums == floatsSums
-}
-
 // blockSet is what a kernel has: 16 lanes, and VNNI, which all with these have.
 type blockSet struct{ wide, vnni bool }
 
@@ -292,7 +219,7 @@ func (f blockForm) vectorsOfCodes() int {
 // loadD makes floats of numbers in F16 or BF16.
 func (u *blockUnpacker) loadD(from Mem) reg.VecVirtual {
 	v := u.register()
-	if u.form.bf16 {
+	if u.form.PowerOf2 {
 		VPMOVZXWD(from, v)
 		VPSLLD(Imm(16), v, v)
 	} else {
@@ -345,17 +272,17 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 	lift := u.liftOf()
 	Label("next")
 	MOVQ(packed, d)
-	ADDQ(imm(form.header()), packed)
-	MOVQ(U32(form.blocks), left)
+	ADDQ(imm(form.Header()), packed)
+	MOVQ(U32(form.parts()), left)
 	Label("block")
 	u.beginBlock(left)
-	for at := 0; at < form.size(); at += lineBytes {
+	for at := 0; at < form.Part(); at += lineBytes {
 		PREFETCHT0(Mem{Base: packed, Disp: blockAhead + at})
 	}
 	for _, at := range s.vectors() {
 		factors := u.factors(Mem{Base: packed, Disp: at / 4})
 		for i := range form.vectorsOfCodes() {
-			u.groups(Mem{Base: packed, Disp: form.scales() + at}, i, func(g int, v reg.VecVirtual) {
+			u.groups(Mem{Base: packed, Disp: form.Scales() + at}, i, func(g int, v reg.VecVirtual) {
 				if factors[0] != nil {
 					VPMULLW(factors[g/4], v, v) // less than 256, so nothing is carried
 				}
@@ -368,7 +295,7 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 		u.storeScales(d, packed, Mem{Base: dst, Disp: blockUnpacked + at}, at)
 	}
 	ADDQ(imm(form.sums.size()), dst)
-	ADDQ(imm(form.size()), packed)
+	ADDQ(imm(form.Part()), packed)
 	DECQ(left)
 	JNE(LabelRef("block"))
 	if form.shared() > 0 {
@@ -379,24 +306,13 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 	finish()
 }
 
-// liftOf is what is added to codes so that they are what kernels of their sums take, or nil: with
-// VNNI weights + 128, or + 32 where halves have sums, and with 8 lanes + 8 of trits and pairs.
+// liftOf is what codes lack of what kernels of their sums want to have added to them, or nil.
 func (u *blockUnpacker) liftOf() reg.VecVirtual {
-	want := 0
-	switch {
-	case u.form.less == 0:
-		return nil
-	case u.form.sums == halvesSums:
-		want = 32
-	case u.vnni:
-		want = 128
-	case u.form.less == 1:
-		want = 8
-	}
-	if want <= u.form.less {
+	lift := u.added(u.form) - u.form.less
+	if lift <= 0 {
 		return nil
 	}
-	return u.repeated(uint32(want-u.form.less) * 0x01010101)
+	return u.repeated(uint32(lift) * 0x01010101)
 }
 
 // factors are the scales that the bytes of each half are multiplied by, as words, or nil.

@@ -29,6 +29,7 @@ func main() {
 		"int4_amd64.s":       func() ([]byte, error) { return assembly(int4Kernels) },
 		"elements_amd64.s":   func() ([]byte, error) { return assembly(elementKernels) },
 		"triangle_amd64.s":   func() ([]byte, error) { return assembly(triangleKernels) },
+		"types_amd64.go":     blockTypesGo,
 	}, os.Stderr))
 }
 

@@ -17,15 +17,18 @@ import (
 // Sums of halves of blocks are not here: twice as many tiles for the same products take longer than
 // VPDPBUSD.
 
+// multiplyAMX are these products.
+var multiplyAMX = []blockTiles{
+	{name: "multiplyPlainAMX", sums: plainSums, beside: true},
+	{name: "multiplyScaledAMX", sums: scaledSums, beside: true},
+	{name: "multiplyMinimaAMX", sums: minimaSums},
+	{name: "multiplyOffsetAMX", sums: offsetSums},
+	{name: "multiplyPairsAMX", sums: pairsSums},
+}
+
 // blockTilesKernels emits them.
 func blockTilesKernels() {
-	for _, t := range []blockTiles{
-		{name: "multiplyPlainAMX", sums: plainSums, beside: true},
-		{name: "multiplyScaledAMX", sums: scaledSums, beside: true},
-		{name: "multiplyMinimaAMX", sums: minimaSums},
-		{name: "multiplyOffsetAMX", sums: offsetSums},
-		{name: "multiplyPairsAMX", sums: pairsSums},
-	} {
+	for _, t := range multiplyAMX {
 		t.emit()
 	}
 }

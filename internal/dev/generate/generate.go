@@ -1,5 +1,6 @@
-// Package generate is what the commands gen and asm share: the flag -out, and a way to replace a
-// generated file that leaves the old one as it is unless the new one is complete.
+// Package generate is what the commands gen and asm share: the flag -out, a way to replace a
+// generated file that leaves the old one as it is unless the new one is complete, and how Go files
+// are written.
 package generate
 
 import (
@@ -66,12 +67,16 @@ func Replace(path string, text []byte) error {
 
 var function = regexp.MustCompile(`(?m)^TEXT ·(\w+)\(`)
 
-// Greppable fails if assembly has a function whose name the Go files of a folder do not spell out:
-// whoever searches for it should find the code that emits it.
-func Greppable(assembly []byte, folder string) error {
-	source, err := goFiles(folder)
-	if err != nil {
-		return err
+// Greppable fails if assembly has a function whose name the Go files of some folders do not spell
+// out: whoever searches for it should find the code that emits it.
+func Greppable(assembly []byte, folders ...string) error {
+	var source []byte
+	for _, folder := range folders {
+		text, err := goFiles(folder)
+		if err != nil {
+			return err
+		}
+		source = append(source, text...)
 	}
 	var missing []string
 	for _, name := range function.FindAllSubmatch(assembly, -1) {
@@ -80,7 +85,8 @@ func Greppable(assembly []byte, folder string) error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("%s does not spell out %s", folder, strings.Join(missing, ", "))
+		return fmt.Errorf("%s does not spell out %s", strings.Join(folders, " and "),
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -145,11 +151,13 @@ func Current(path string, text []byte) error {
 		"run `go generate` in the repository's root", filepath.Base(path), line)
 }
 
+// columns are the most that a line has.
+const columns = 100
+
 // Join puts instructions that follow each other into lines of up to 100 columns, as joins says of a
 // line and the next one: a program that links a kernel has two bytes for each line of its code,
 // which were a quarter of what kernels are in it.
 func Join(text []byte, joins func(line, next string) bool) []byte {
-	const columns = 100
 	var lines []string
 	for line := range strings.SplitSeq(string(text), "\n") {
 		last := len(lines) - 1

@@ -55,7 +55,7 @@ const factorRows = kernel.Block / panel
 // begin begins with a packed block.
 func (x *factors) begin(t blocks.Type, packed []byte) {
 	format := kernel.F16
-	if t == blocks.MXFP4 {
+	if t.Traits().PowerOf2 {
 		format = kernel.BF16
 	}
 	if n := t.Traits().Header() / 2; n > 0 {
@@ -108,7 +108,7 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 	case blocks.Floats:
 		for half, part := range halves {
 			for c := range panel {
-				x.scales[c] = halfOfE4M3(at[half*panel+c])
+				x.scales[c] = blocks.HalfOfFloat(at[half*panel+c])
 			}
 			x.multiply(isa, part)
 		}

@@ -19,13 +19,6 @@ type weights struct {
 	minima [2]int32
 }
 
-// Levels of four bits; those of MXFP4 are doubled.
-var (
-	levelsQ4   = [16]int8{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
-	levelsIQ4  = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
-	levelsMXFP = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
-)
-
 // unpackBlockGeneric makes x the weights of an output in the panel of a number, of the inputs with
 // that number from x on, a packed block of type t.
 func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output int) {
@@ -52,8 +45,8 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 	}
 	switch {
 	case of.Scaling == blocks.Floats:
-		x.d = [2]float32{halfOfE4M3(scale(0)), halfOfE4M3(scale(1))}
-	case t == blocks.MXFP4:
+		x.d = [2]float32{blocks.HalfOfFloat(scale(0)), blocks.HalfOfFloat(scale(1))}
+	case of.PowerOf2:
 		d := f32.FromBF16(half(0))
 		x.d = [2]float32{d, d}
 	default:
@@ -61,50 +54,39 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 		x.d = [2]float32{d, d}
 	}
 	for i := range x.n {
-		if of.Codes == blocks.Trits {
-			x.n[i] = tritOf(part, output, block, i) - 1
+		code := unpackCode(of, part[of.Scales():], output, block, i)
+		if of.Levels != nil {
+			x.n[i] = of.Levels[code]
 		} else {
-			x.n[i] = unpackWeight(t, part[of.Scales():], output, i)
+			x.n[i] = code - of.Less
 		}
 	}
 }
 
-// halfOfE4M3 is half of a number of four bits of exponent and three of fraction, which is F16's of
-// a 256th. A byte's first bit is no sign: no block has it.
-func halfOfE4M3(e byte) float32 { return f32.FromF16(uint16(e)<<7) * 128 }
-
-// unpackWeight is the integer of one of blocks.Inputs of an output, whose words are given.
-func unpackWeight(t blocks.Type, words []byte, output, i int) int8 {
+// unpackCode is the code of one of blocks.Inputs of an output, whose words are given.
+func unpackCode(of *blocks.Traits, words []byte, output, block, i int) int8 {
 	group, in := i/4, 4*output+i%4
-	code := func(word int) int8 { return int8(words[4*panel*word+in]) }
-	bit := func(word int) int8 { return code(word) >> group & 1 }
-	pair := func(word int) int8 { return code(word+group/4) >> (group % 4 * 2) & 3 }
-	nibble := func() int8 { return code(group%4) >> (group / 4 * 4) & 15 }
-	switch t {
-	case blocks.Q8_0:
-		return code(group)
-	case blocks.Q4_0:
-		return nibble() - 8
-	case blocks.IQ4_NL, blocks.IQ4_XS:
-		return levelsIQ4[nibble()]
-	case blocks.MXFP4:
-		return levelsMXFP[nibble()]
-	case blocks.NVFP4:
-		return levelsMXFP[code(group/4*2+group%2)>>(group/2%2*4)&15]
-	case blocks.Q5_0:
-		return nibble() + bit(4)<<4 - 16
-	case blocks.Q5_1, blocks.Q5_K:
+	byteOf := func(word int) int8 { return int8(words[4*panel*word+in]) }
+	bit := func(word int) int8 { return byteOf(word) >> group & 1 }
+	pair := func(word int) int8 { return byteOf(word+group/4) >> (group % 4 * 2) & 3 }
+	nibble := func() int8 { return byteOf(group%4) >> (group / 4 * 4) & 15 }
+	switch {
+	case of.Codes == blocks.EightBits:
+		return byteOf(group)
+	case of.Codes == blocks.FiveBits:
 		return nibble() + bit(4)<<4
-	case blocks.Q6_K:
-		return nibble() + pair(4)<<4 - 32
-	case blocks.Q2_K:
+	case of.Codes == blocks.SixBits:
+		return nibble() + pair(4)<<4
+	case of.Codes == blocks.TwoBits:
 		return pair(0)
-	case blocks.TQ2_0:
-		return pair(0) - 1
-	case blocks.Q3_K:
-		return pair(0) + bit(2)<<2 - 4
+	case of.Codes == blocks.ThreeBits:
+		return pair(0) + bit(2)<<2
+	case of.Codes == blocks.Trits:
+		return tritOf(words, output, block, i)
+	case of.Scaling == blocks.Floats: // halves of the inputs after each other
+		return byteOf(group/4*2+group%2) >> (group / 2 % 2 * 4) & 15
 	}
-	return nibble() // Q4_1, Q4_K
+	return nibble()
 }
 
 // tritOf is the digit of an input of the 32 with a number of 256. Bytes are five digits: those of

@@ -17,7 +17,7 @@ import (
 // them eight bytes at a time in Go.
 
 // nibbleValues is the table of nibbles that stay as they are.
-var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+var nibbleValues = blocks.Levels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 // hasProducts reports whether there are kernels of products by blocks.
 func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.SIMD() && cpu.DotProduct }
@@ -25,27 +25,16 @@ func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.SIMD() && cpu.DotProduct
 // hasDecoding reports whether there are kernels for weights as float32.
 func hasDecoding(isa tuning.ISA) bool { return isa.SIMD() }
 
-// scaleVectors is how many vectors of numbers unpacked bytes have after them.
-func scaleVectors(s blocks.Scaling) int {
-	switch s {
-	case blocks.One:
-		return 1
-	case blocks.Floats:
-		return 2
-	}
-	return 4
-}
-
-// unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
+// unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT multiplies them, too.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 	unpackBlocksStep(nil, t, dst, packed, n)
 }
 
-// rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
+// rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep multiplies.
 func rowsOfTile(_ *tuning.Row, t blocks.Type) int {
 	s := t.Traits().Scaling
 	switch {
-	case !hasFew(t):
+	case fewRowsOf[t] == 0:
 		return 1
 	case s == blocks.Halves || s == blocks.Scaled:
 		return 2
@@ -55,60 +44,19 @@ func rowsOfTile(_ *tuning.Row, t blocks.Type) int {
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
-	return rows <= fewRows && hasFew(t) && hasProducts(cpu)
+	return rows <= fewRows && fewRowsOf[t] > 0 && hasProducts(cpu)
 }
 
-// hasFew reports whether there are kernels of few rows by a type.
-func hasFew(t blocks.Type) bool {
-	switch t {
-	case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K, blocks.MXFP4,
-		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q3_K, blocks.IQ4_XS:
-		return true
-	}
-	return false
-}
-
-// fewTile is how many of some rows fewRowsStep takes.
+// fewTile is how many of some rows fewRowsStep multiplies.
 func fewTile(_ *tuning.Row, t blocks.Type, rows int) int {
 	if rows >= 4 {
 		return 4
 	}
-	switch t {
-	case blocks.Q3_K, blocks.IQ4_XS: // which few files have
-		return 1
-	}
-	return min(2, rows)
+	return min(int(fewRowsOf[t]), rows)
 }
 
 // fewRowsStep adds products of fewTile rows and some panels to outputs, in one call.
-func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
-	switch t {
-	case blocks.Q8_0:
-		fewQ8Dot(x)
-	case blocks.Q4_0:
-		fewNibblesDot(x)
-	case blocks.IQ4_NL:
-		fewLevelsDot(x)
-	case blocks.Q4_K:
-		fewQ4KDot(x)
-	case blocks.Q5_K:
-		fewQ5KDot(x)
-	case blocks.Q6_K:
-		fewQ6KDot(x)
-	case blocks.MXFP4:
-		fewMXFPDot(x)
-	case blocks.Q4_1:
-		fewQ41Dot(x)
-	case blocks.Q5_0:
-		fewQ50Dot(x)
-	case blocks.Q5_1:
-		fewQ51Dot(x)
-	case blocks.Q3_K:
-		fewQ3KDot(x)
-	case blocks.IQ4_XS:
-		fewXSDot(x)
-	}
-}
+func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) { fewDot(t, x) }
 
 func sumBlocksStep(rows *Row, scales *float32, n int) {
 	sumBlocksGeneric(unsafe.Slice(rows, n), unsafe.Slice(scales, n))
@@ -123,47 +71,40 @@ func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 		at := i / per * of.Packed
 		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), at)), of.Packed)
 		part := from[of.Header()+i%per*of.Part():]
-		unpackCodes(t, to, part[of.Scales():], i%per)
+		unpackCodes(of, to, part[of.Scales():], i%per)
 		if of.Scaling == blocks.Pairs {
 			timesScales(to, part)
 		}
-		unpackScales(t, to[unpackedBytes:], from, part)
+		unpackScales(of, to[unpackedBytes:], from, part)
 	}
 }
 
 // unpackCodes unpacks the codes of 32 inputs with a number in their block.
-func unpackCodes(t blocks.Type, to, words []byte, block int) {
+func unpackCodes(of *blocks.Traits, to, words []byte, block int) {
 	group := func(g int) []byte { return to[g*4*panel:][:4*panel] }
-	switch t.Traits().Codes {
+	less := uint64(of.Less)
+	switch of.Codes {
 	case blocks.EightBits:
 		copy(to, words[:unpackedBytes])
 	case blocks.FourBits:
-		unpackFourBits(t, to, words)
+		unpackFourBits(of, to, words)
 	case blocks.FiveBits:
 		unpackNibbles(to, words, &nibbleValues)
-		less := uint64(0)
-		if t == blocks.Q5_0 {
-			less = 16
-		}
 		for g := range 8 {
 			addBits(group(g), words[blocks.BitsAt:], uint64(g), 1, less)
 		}
 	case blocks.SixBits:
 		unpackNibbles(to, words, &nibbleValues)
 		for g := range 8 {
-			addBits(group(g), words[blocks.BitsAt+g/4*4*panel:], uint64(g%4*2), 3, 32)
+			addBits(group(g), words[blocks.BitsAt+g/4*4*panel:], uint64(g%4*2), 3, less)
 		}
 	case blocks.TwoBits:
-		less := uint64(0)
-		if t == blocks.TQ2_0 {
-			less = 1
-		}
 		for g := range 8 {
 			unpackPairs(group(g), words, nil, g, less)
 		}
 	case blocks.ThreeBits:
 		for g := range 8 {
-			unpackPairs(group(g), words, words[2*4*panel:], g, 4)
+			unpackPairs(group(g), words, words[2*4*panel:], g, less)
 		}
 	case blocks.Trits:
 		for g := range 8 {
@@ -172,29 +113,24 @@ func unpackCodes(t blocks.Type, to, words []byte, block int) {
 	}
 }
 
-// unpackFourBits unpacks nibbles, those of NVFP4 of 16 inputs after the other.
-func unpackFourBits(t blocks.Type, to, words []byte) {
-	levels := &nibbleValues
-	switch t {
-	case blocks.Q4_0:
-		levels = &levelsQ4
-	case blocks.IQ4_NL, blocks.IQ4_XS:
-		levels = &levelsIQ4
-	case blocks.MXFP4:
-		levels = &levelsMXFP
-	case blocks.NVFP4:
-		for half := range 2 {
-			unpackNibblesDot(&to[half*unpackedBytes/2], &words[half*8*panel],
-				(*byte)(unsafe.Pointer(&levelsMXFP)), 8*panel/16, unpackedBytes/4)
-		}
+// unpackFourBits unpacks nibbles, with Floats the nibbles of 16 inputs after those of the others.
+func unpackFourBits(of *blocks.Traits, to, words []byte) {
+	levels := of.Levels
+	if levels == nil {
+		levels = &nibbleValues
+	}
+	if of.Scaling != blocks.Floats {
+		unpackNibbles(to, words, levels)
 		return
 	}
-	unpackNibbles(to, words, levels)
+	for half := range 2 {
+		unpackNibblesDot(&to[half*unpackedBytes/2], &words[half*8*panel],
+			(*byte)(unsafe.Pointer(levels)), 8*panel/16, unpackedBytes/4)
+	}
 }
 
 // unpackScales makes the numbers that sums are multiplied by, in the order of kernels.
-func unpackScales(t blocks.Type, to, from, part []byte) {
-	of := t.Traits()
+func unpackScales(of *blocks.Traits, to, from, part []byte) {
 	vector := func(v int, number func(c int) float32) {
 		for c := range panel {
 			putFloat(to[v*4*panel:], c, number(c))
@@ -205,10 +141,10 @@ func unpackScales(t blocks.Type, to, from, part []byte) {
 	signed := func(c int) float32 { return float32(int8(part[c])) }
 	switch {
 	case of.Scaling == blocks.Floats:
-		vector(0, func(c int) float32 { return halfOfE4M3(part[c]) })
-		vector(1, func(c int) float32 { return halfOfE4M3(part[panel+c]) })
+		vector(0, func(c int) float32 { return blocks.HalfOfFloat(part[c]) })
+		vector(1, func(c int) float32 { return blocks.HalfOfFloat(part[panel+c]) })
 		return
-	case t == blocks.MXFP4:
+	case of.PowerOf2:
 		vector(0, func(c int) float32 { return f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])) })
 		return
 	}
@@ -244,7 +180,7 @@ func widenD(to, from []byte) {
 }
 
 // unpackNibbles unpacks 32 nibbles.
-func unpackNibbles(to, words []byte, levels *[16]int8) {
+func unpackNibbles(to, words []byte, levels *blocks.Levels) {
 	unpackNibblesDot(&to[0], &words[0], (*byte)(unsafe.Pointer(levels)), unpackedBytes/2/16,
 		unpackedBytes/2)
 }
@@ -310,85 +246,10 @@ func timesScales(to, scales []byte) {
 
 // multiplyBlocksStep adds products of rows and some unpacked blocks to outputs, in one call.
 func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
-	switch t.Traits().Scaling {
-	case blocks.Minima, blocks.Offset:
-		multiplyMinimaDot(x)
-	case blocks.Pairs:
-		multiplyPairsDot(x)
-	case blocks.Floats:
-		multiplyFloatsDot(x)
-	case blocks.Halves, blocks.Scaled:
-		multiplyHalvesDot(x)
-	default:
-		multiplyPlainDot(x)
-	}
+	multiplyDot(t.Traits().Scaling, x)
 }
 
 // unpackNibblesDot looks up nibbles of n vectors in a table.
 //
 //go:noescape
 func unpackNibblesDot(dst, packed, table *byte, n, upper int)
-
-// multiplyPlainDot multiplies rows by blocks with one scale. It works like multiplyBlocksGeneric,
-// as those below do.
-//
-//go:noescape
-func multiplyPlainDot(x *blockCall)
-
-// multiplyMinimaDot is for Q4_K and Q5_K, and for Q4_1 and Q5_1, whose minimum is −m.
-//
-//go:noescape
-func multiplyMinimaDot(x *blockCall)
-
-// multiplyHalvesDot is for Q6_K, Q3_K and IQ4_XS, whose halves have the same scale.
-//
-//go:noescape
-func multiplyHalvesDot(x *blockCall)
-
-// multiplyPairsDot is for Q2_K.
-//
-//go:noescape
-func multiplyPairsDot(x *blockCall)
-
-// multiplyFloatsDot is for NVFP4.
-//
-//go:noescape
-func multiplyFloatsDot(x *blockCall)
-
-// Kernels of one, two or four rows by blocks as they lie in memory.
-
-//go:noescape
-func fewQ8Dot(x *blockCall)
-
-//go:noescape
-func fewNibblesDot(x *blockCall)
-
-//go:noescape
-func fewQ4KDot(x *blockCall)
-
-//go:noescape
-func fewQ6KDot(x *blockCall)
-
-//go:noescape
-func fewLevelsDot(x *blockCall)
-
-//go:noescape
-func fewQ5KDot(x *blockCall)
-
-//go:noescape
-func fewMXFPDot(x *blockCall)
-
-//go:noescape
-func fewQ41Dot(x *blockCall)
-
-//go:noescape
-func fewQ50Dot(x *blockCall)
-
-//go:noescape
-func fewQ51Dot(x *blockCall)
-
-//go:noescape
-func fewXSDot(x *blockCall)
-
-//go:noescape
-func fewQ3KDot(x *blockCall)

@@ -11,7 +11,7 @@ import (
 
 const panel = blocks.Outputs // of a packed block, as many as the columns of other panels
 
-var _ = [1]struct{}{}[panel-kernel.Panel]
+var _ [panel]struct{} = [kernel.Panel]struct{}{}
 
 // Row is 32 inputs of a row as integers, and their scale; one that is NaN makes the row's products
 // NaN. What follows is of the integers and for kernels that multiply by bytes to

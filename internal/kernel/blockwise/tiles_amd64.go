@@ -43,43 +43,6 @@ func multiplyTiles(p *Product, x *blockCall, memory []byte, k, rows int) {
 	call.sums = &memory[-uintptr(unsafe.Pointer(&memory[0]))%64]
 	for r := 0; r < rows; r += step {
 		call.o, call.a, call.rows = &p.O[r*p.OStride], &p.A[r*p.AStride+k], min(step, rows-r)
-		switch p.Type.Traits().Scaling {
-		case blocks.Minima:
-			multiplyMinimaAMX(&call)
-		case blocks.Offset:
-			multiplyOffsetAMX(&call)
-		case blocks.Scaled:
-			multiplyScaledAMX(&call)
-		case blocks.Pairs:
-			multiplyPairsAMX(&call)
-		default:
-			multiplyPlainAMX(&call)
-		}
+		multiplyAMX(p.Type.Traits().Scaling, &call)
 	}
 }
-
-// multiplyPlainAMX multiplies whole tiles of rows by unpacked blocks of some panels, which have one
-// scale. It works like multiplyBlocksGeneric, as those below do for other types.
-//
-//go:noescape
-func multiplyPlainAMX(x *blockCall)
-
-// multiplyMinimaAMX is for Q4_K and Q5_K.
-//
-//go:noescape
-func multiplyMinimaAMX(x *blockCall)
-
-// multiplyOffsetAMX is for Q4_1 and Q5_1.
-//
-//go:noescape
-func multiplyOffsetAMX(x *blockCall)
-
-// multiplyScaledAMX is for IQ4_XS.
-//
-//go:noescape
-func multiplyScaledAMX(x *blockCall)
-
-// multiplyPairsAMX is for Q2_K.
-//
-//go:noescape
-func multiplyPairsAMX(x *blockCall)

@@ -1,0 +1,67 @@
+// Package blocktypes is the table of kernels of block types (internal/blocks): gen and asm emit
+// them, and the Go code of internal/kernel/blockwise that chooses among them.
+package blocktypes
+
+import "github.com/seed-1415985d/attn/internal/blocks"
+
+// Row names the kernels of a type. Types that lie alike share kernels.
+type Row struct {
+	Type   blocks.Type
+	Unpack AMD64  // for products of many rows; on arm64 Go code unpacks
+	Few    AMD64  // products of few rows by blocks as they lie in memory,
+	FewDot string // and these on arm64, with dot products; "" for none
+	Eight  bool   // with AVX-512 there is a tile of eight of few rows
+}
+
+// AMD64 is a kernel for each instruction set. Without one for AVX-VNNI, AVX2's is called.
+type AMD64 struct {
+	AVX512 string // which has VNNI, too
+	AVX2   string
+	VNNI   string // AVX-VNNI, of 8 lanes; "" for none
+}
+
+// Rows are in the order in which kernels are emitted.
+var Rows = []Row{
+	{blocks.Q8_0, AMD64{"unpackQ8AVX512", "unpackQ8SIMD", "unpackQ8VNNISIMD"},
+		AMD64{"fewQ8VNNIAVX512", "fewQ8SIMD", "fewQ8VNNISIMD"}, "fewQ8Dot", true},
+	{blocks.Q4_0, AMD64{"unpackNibblesF16AVX512", "unpackNibblesF16SIMD", ""},
+		AMD64{"fewNibblesVNNIAVX512", "fewNibblesSIMD", "fewNibblesVNNISIMD"}, "fewNibblesDot", true},
+	{blocks.IQ4_NL, AMD64{"unpackNibblesF16AVX512", "unpackNibblesF16SIMD", ""},
+		AMD64{"fewNibblesVNNIAVX512", "fewLevelsSIMD", "fewNibblesVNNISIMD"}, "fewLevelsDot", true},
+	{blocks.MXFP4, AMD64{"unpackNibblesBF16AVX512", "unpackNibblesBF16SIMD", ""},
+		AMD64{"fewMXFPVNNIAVX512", "fewMXFPSIMD", ""}, "fewMXFPDot", true},
+	{blocks.IQ4_XS, AMD64{"unpackXSAVX512", "unpackXSSIMD", ""},
+		AMD64{"fewXSVNNIAVX512", "fewXSSIMD", ""}, "fewXSDot", true},
+	{blocks.Q4_K, AMD64{"unpackQ4KAVX512", "unpackQ4KSIMD", ""},
+		AMD64{"fewQ4KVNNIAVX512", "fewQ4KSIMD", "fewQ4KVNNISIMD"}, "fewQ4KDot", true},
+	{blocks.Q5_K, AMD64{"unpackQ5KAVX512", "unpackQ5KSIMD", ""},
+		AMD64{"fewQ5KVNNIAVX512", "fewQ5KSIMD", ""}, "fewQ5KDot", true},
+	{blocks.Q6_K, AMD64{"unpackQ6KAVX512", "unpackQ6KSIMD", ""},
+		AMD64{"fewQ6KVNNIAVX512", "fewQ6KSIMD", "fewQ6KVNNISIMD"}, "fewQ6KDot", true},
+	{blocks.Q3_K, AMD64{"unpackQ3KAVX512", "unpackQ3KSIMD", ""},
+		AMD64{"fewQ3KVNNIAVX512", "fewQ3KSIMD", ""}, "fewQ3KDot", false},
+	{blocks.Q4_1, AMD64{"unpackQ41AVX512", "unpackQ41SIMD", ""},
+		AMD64{"fewQ41VNNIAVX512", "fewQ41SIMD", ""}, "fewQ41Dot", true},
+	{blocks.Q5_0, AMD64{"unpackQ50AVX512", "unpackQ50SIMD", "unpackQ50VNNISIMD"},
+		AMD64{"fewQ50VNNIAVX512", "fewQ50SIMD", ""}, "fewQ50Dot", true},
+	{blocks.Q5_1, AMD64{"unpackQ51AVX512", "unpackQ51SIMD", ""},
+		AMD64{"fewQ51VNNIAVX512", "fewQ51SIMD", ""}, "fewQ51Dot", true},
+	{blocks.Q2_K, AMD64{"unpackQ2KAVX512", "unpackQ2KSIMD", ""},
+		AMD64{"fewQ2KVNNIAVX512", "fewQ2KSIMD", ""}, "", false},
+	{blocks.NVFP4, AMD64{"unpackNVFPAVX512", "unpackNVFPSIMD", ""},
+		AMD64{"fewNVFPVNNIAVX512", "fewNVFPSIMD", ""}, "", false},
+	{blocks.TQ1_0, AMD64{"unpackTQ1AVX512", "unpackTQ1SIMD", "unpackTQ1VNNISIMD"},
+		AMD64{"fewTQ1VNNIAVX512", "fewTQ1SIMD", ""}, "", false},
+	{blocks.TQ2_0, AMD64{"unpackTQ2AVX512", "unpackTQ2SIMD", "unpackTQ2VNNISIMD"},
+		AMD64{"fewTQ2VNNIAVX512", "fewTQ2SIMD", ""}, "", false},
+}
+
+// TypeName is a type as Go code names it.
+func TypeName(t blocks.Type) string { return "blocks." + t.String() }
+
+// ScalingName is a scaling likewise.
+func ScalingName(s blocks.Scaling) string {
+	return "blocks." + [...]string{blocks.One: "One", blocks.Offset: "Offset", blocks.Scaled: "Scaled",
+		blocks.Minima: "Minima", blocks.Halves: "Halves", blocks.Pairs: "Pairs",
+		blocks.Floats: "Floats"}[s]
+}

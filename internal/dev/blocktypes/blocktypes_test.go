@@ -1,0 +1,32 @@
+package blocktypes
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
+)
+
+// Each type in blocks has a row, with kernels of AVX-512 and AVX2.
+func TestRows(t *testing.T) {
+	var types []blocks.Type
+	for _, row := range Rows {
+		types = append(types, row.Type)
+		for _, k := range []AMD64{row.Unpack, row.Few} {
+			if k.AVX512 == "" || k.AVX2 == "" {
+				t.Errorf("%v has the kernels %+v", row.Type, k)
+			}
+		}
+	}
+	slices.Sort(types)
+	if want := blocks.Integers(); !slices.Equal(types, want) {
+		t.Errorf("rows are of %v, want %v", types, want)
+	}
+}
+
+// Names are as declared: generated code that has others does not compile.
+func TestNames(t *testing.T) {
+	if got := TypeName(blocks.Q4_1) + ScalingName(blocks.Floats); got != "blocks.Q4_1blocks.Floats" {
+		t.Error(got)
+	}
+}
