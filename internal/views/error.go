@@ -22,7 +22,9 @@ func (e *Error) Error() string {
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.kind }
 
-// Fail returns an error of a kind.
+// Fail returns an error of a kind. (Inlined, it would be a tenth of the code of all checks.)
+//
+//go:noinline
 func Fail(kind error, format string, args ...any) error {
 	return &Error{kind: kind, text: fmt.Sprintf(format, args...)}
 }
