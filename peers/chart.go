@@ -30,20 +30,33 @@ var colours = []color.Color{
 	color.NRGBA{86, 180, 233, 255},
 }
 
-// pictured are the cases of the picture, for people: the first mostPictured of those that several
-// peers have.
-var pictured = []picturedCase{
-	{"prefill_d128_causal", "prefill, causal\n2048 tokens"},
-	{"bert", "encoder\n8 × 128 tokens"},
-	{"decode", "decode\n32 heads"},
-	{"decode_gqa", "decode\n32 heads over 8"},
-	{"model 0.5b, q4_k_m, 512 tokens", "whole model\n512 tokens"},
-	{"model 0.5b, q4_k_m, a token after 4096", "whole model, a\ntoken after 4096"},
-	{"prefill_d128", "prefill\n2048 tokens"},
-	{"matrix, q4_0, 1 row", "4-bit weights\n1 row"},
+// pictured are the groups of the picture, for people: the first mostPictured of those that have a
+// case of several peers. Cases of whole models stand side by side, a type of weights each: peers
+// differ in which of them they multiply fast.
+var pictured = []picturedGroup{
+	{"prefill, causal\n2048 tokens", []string{"prefill_d128_causal"}},
+	{"encoder\n8 × 128 tokens", []string{"bert"}},
+	{"decode\n32 heads", []string{"decode"}},
+	{"decode\n32 heads over 8", []string{"decode_gqa"}},
+	{"whole model, 512 tokens\nQ4_K_M, Q8_0, Q4_0", []string{"model 0.5b, q4_k_m, 512 tokens",
+		"model 0.5b, q8_0, 512 tokens", "model 0.5b, q4_0, 512 tokens"}},
+	{"a token after 4096\nQ4_K_M, Q8_0, Q4_0", []string{"model 0.5b, q4_k_m, a token after 4096",
+		"model 0.5b, q8_0, a token after 4096", "model 0.5b, q4_0, a token after 4096"}},
+	{"prefill\n2048 tokens", []string{"prefill_d128"}},
+	{"4-bit weights\n1 row", []string{"matrix, q4_0, 1 row"}},
 }
 
-type picturedCase struct{ name, words string }
+type picturedGroup struct {
+	words string
+	cases []string
+}
+
+// isPictured reports whether a case is in a group.
+func isPictured(name string) bool {
+	return slices.ContainsFunc(pictured, func(g picturedGroup) bool {
+		return slices.Contains(g.cases, name)
+	})
+}
 
 const mostPictured = 6
 
@@ -88,8 +101,8 @@ func (r *Report) withElsewhere() *Report {
 	all := &Report{Results: r.Results, Peers: r.present()}
 	for _, x := range r.Elsewhere {
 		shown := filter(cases, func(c Case) bool {
-			return !slices.ContainsFunc(r.Results, func(y Result) bool { return y.Case == c.Name }) &&
-				slices.ContainsFunc(pictured, func(p picturedCase) bool { return p.name == c.Name })
+			return isPictured(c.Name) &&
+				!slices.ContainsFunc(r.Results, func(y Result) bool { return y.Case == c.Name })
 		})
 		for _, p := range x.measuredPeers(shown) {
 			if !slices.ContainsFunc(all.Peers, func(o PeerInfo) bool { return o.Name == p.Name }) {
@@ -143,17 +156,18 @@ func (r *Report) panel(threads int) (*plot.Plot, error) {
 	grid.Horizontal.Color = color.Gray{225}
 	p.Add(grid)
 	var names []string
-	for _, c := range pictured {
-		if n := len(r.having(c.name, threads)); n < 2 && (n == 0 || len(r.present()) > 1) {
+	for _, g := range pictured {
+		shown := filter(g.cases, func(name string) bool {
+			n := len(r.having(name, threads))
+			return n > 1 || n == 1 && len(r.present()) == 1
+		})
+		if len(shown) == 0 || len(names) == mostPictured {
 			continue
 		}
-		if len(names) == mostPictured {
-			break
-		}
-		if err := r.group(p, c.name, threads, len(names), s); err != nil {
+		if err := r.group(p, shown, threads, len(names), s); err != nil {
 			return nil, err
 		}
-		names = append(names, c.words)
+		names = append(names, g.words)
 	}
 	if len(names) == 0 {
 		names = []string{"none of the cases that are pictured was measured"}
@@ -175,34 +189,52 @@ func (r *Report) having(name string, threads int) (places []int) {
 	return places
 }
 
-// group draws the bars of a case, with attn's number above its own.
-func (r *Report) group(p *plot.Plot, name string, threads, at int, s draw.TextStyle) error {
-	places, present := r.having(name, threads), r.present()
-	for n, i := range places {
-		x := r.result(name, present[i].Name, threads)
-		percent := 100 * x.Limit / x.Best
-		bars, err := plotter.NewBarChart(plotter.Values{percent}, vg.Points(barWidth-1))
-		if err != nil {
-			return err
-		}
-		bars.XMin, bars.Color, bars.LineStyle.Width = float64(at), colours[i%len(colours)], 0
-		bars.Offset = vg.Points((float64(n) - float64(len(places)-1)/2) * barWidth)
-		p.Add(bars)
-		if i > 0 {
-			continue
-		}
-		labels, err := plotter.NewLabels(plotter.XYLabels{
-			XYs:    plotter.XYs{{X: float64(at), Y: percent}},
-			Labels: []string{fmt.Sprintf("%.0f", percent)},
-		})
-		if err != nil {
-			return err
-		}
-		labels.TextStyle[0] = s
-		labels.TextStyle[0].XAlign = text.XCenter
-		labels.Offset = vg.Point{X: bars.Offset, Y: vg.Points(2)}
-		p.Add(labels)
+// gap is between the cases of a group, in bars.
+const gap = 0.8
+
+// group draws the bars of cases side by side.
+func (r *Report) group(p *plot.Plot, cases []string, threads, at int, s draw.TextStyle) error {
+	width := gap * float64(len(cases)-1)
+	for _, name := range cases {
+		width += float64(len(r.having(name, threads)))
 	}
+	left := -(width - 1) / 2
+	for _, name := range cases {
+		for _, i := range r.having(name, threads) {
+			if err := r.bar(p, name, threads, i, float64(at), vg.Points(left*barWidth), s); err != nil {
+				return err
+			}
+			left++
+		}
+		left += gap
+	}
+	return nil
+}
+
+// bar draws what a peer reached of the limit of a case, with the number above it for attn.
+func (r *Report) bar(p *plot.Plot, name string, threads, peer int, at float64, offset vg.Length,
+	s draw.TextStyle) error {
+	x := r.result(name, r.present()[peer].Name, threads)
+	percent := 100 * x.Limit / x.Best
+	bars, err := plotter.NewBarChart(plotter.Values{percent}, vg.Points(barWidth-1))
+	if err != nil {
+		return err
+	}
+	bars.XMin, bars.Color, bars.LineStyle.Width = at, colours[peer%len(colours)], 0
+	bars.Offset = offset
+	p.Add(bars)
+	if peer > 0 {
+		return nil
+	}
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at, Y: percent}},
+		Labels: []string{fmt.Sprintf("%.0f", percent)}})
+	if err != nil {
+		return err
+	}
+	labels.TextStyle[0] = s
+	labels.TextStyle[0].XAlign = text.XCenter
+	labels.Offset = vg.Point{X: offset, Y: vg.Points(2)}
+	p.Add(labels)
 	return nil
 }
 

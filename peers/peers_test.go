@@ -451,16 +451,18 @@ func TestDocumentsAreCurrent(t *testing.T) {
 func TestPicture(t *testing.T) {
 	here, other := written(), written()
 	here.Results, other.Results = nil, nil
-	for i, c := range pictured {
-		for _, name := range []string{"attn", "other"} {
-			if i%2 == 0 {
-				here.Results = append(here.Results, Result{c.name, name, 1, 2, 2, 5, 1, 0})
-				continue
+	for i, g := range pictured {
+		for _, c := range g.cases {
+			for _, name := range []string{"attn", "other"} {
+				if i%2 == 0 {
+					here.Results = append(here.Results, Result{c, name, 1, 2, 2, 5, 1, 0})
+					continue
+				}
+				if name == "other" {
+					name = "a new one"
+				}
+				other.Results = append(other.Results, Result{c, name, 1, 2, 2, 5, 1, 0})
 			}
-			if name == "other" {
-				name = "a new one"
-			}
-			other.Results = append(other.Results, Result{c.name, name, 1, 2, 2, 5, 1, 0})
 		}
 	}
 	if none, err := (&Report{Peers: here.Peers}).panel(1); err != nil || none.X.Max-none.X.Min != 1 {
@@ -476,9 +478,11 @@ func TestPicture(t *testing.T) {
 	if got := drawn.X.Max - drawn.X.Min; got != 6 || len(all.Peers) != 3 {
 		t.Errorf("%v cases in the picture and peers %v, want 6 and 3", got, all.Peers)
 	}
-	for _, c := range pictured {
-		if !slices.ContainsFunc(cases, func(x Case) bool { return x.Name == c.name }) {
-			t.Errorf("%s is no case", c.name)
+	for _, g := range pictured {
+		for _, c := range g.cases {
+			if !slices.ContainsFunc(cases, func(x Case) bool { return x.Name == c }) {
+				t.Errorf("%s is no case", c)
+			}
 		}
 	}
 	const wide, pixels = 880, 12

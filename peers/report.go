@@ -206,6 +206,12 @@ as such, and others do as they do with i8. attn multiplies i4 and matrices as in
 is a file of random weights of Qwen2.5's shape with 0.5 billion; caches are f16; *a token* is one
 after 64 others.
 
+Its q4_k_m is mostly q5_0: rows of 896 are not whole blocks of 256, as K-quants have, so by
+llama.cpp's rule 70 % of a layer's weights are q5_0, embeddings are q8_0, and ffn_down is q4_K or
+q6_K. On CPUs with AMX llama.cpp multiplies q4_0, q8_0 and K-quants by tiles, but not q5_0
+(` + "`qtype_has_amx_kernels`" + `), nor does it repack q5_0: so a prompt takes it three times as long as
+with q8_0. Models with rows of 256·n have no q5_0.
+
 *Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime has its
 fused operators, in batches of 1, 4, 8 or 32 texts sorted by length, whichever is fastest, and with
 integers those of dynamic quantization.
@@ -214,7 +220,7 @@ A cell is the least time of a call in milliseconds; medians are in peers.json. *
 what the work would take at the rate that loops of multiply-adds, of floats or integers, reached in
 the same turns, or for decoding and one row loops that read as many bytes with nothing in the
 caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's; below 1 that
-peer is faster. The picture has six of the cases, as shares of the limit.
+peer is faster. The picture has some of the cases, as shares of the limit.
 `
 
 // tables writes the cases of a number of threads: those in float32, which most peers have, and the
