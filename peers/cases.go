@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -65,6 +66,23 @@ var cases = []Case{
 	{"64 texts, MiniLM, integers", 1, 1, 1, 64, 0, 384, false, "minilm integers"},
 	{"32 texts, BERT base", 1, 1, 1, 32, 0, 768, false, "base f32"},
 	{"32 texts, BERT base, integers", 1, 1, 1, 32, 0, 768, false, "base integers"},
+}
+
+// size is the shape of the case, as attn bench writes it.
+func (c *Case) size() string {
+	if s, _, ok := c.model(); ok {
+		return fmt.Sprintf("%d layers of %d", s.Layers, s.Dim)
+	}
+	if s, _, ok := c.bert(); ok {
+		return fmt.Sprintf("%d layers of %d", s.Layers, s.Hidden)
+	}
+	if c.matrix() {
+		return fmt.Sprintf("K%d N%d", c.Dim, c.Lk)
+	}
+	if c.decode() {
+		return fmt.Sprintf("H%d KV%d Lk%d D%d", c.Heads, c.KV, c.Lk, c.Dim)
+	}
+	return fmt.Sprintf("B%d H%d L%d D%d", c.Batch, c.Heads, c.Lq, c.Dim)
 }
 
 // matrix says that the case is no attention: the queries are rows that are multiplied by weights,

@@ -96,14 +96,13 @@ func (r *Report) draw(file string) error {
 	return f.Close()
 }
 
-// withElsewhere has pictured cases that other machines alone measured, too, and the peers of all.
+// withElsewhere has pictured cases of other machines, each from the newest that measured it, and the
+// peers of all.
 func (r *Report) withElsewhere() *Report {
 	all := &Report{Results: r.Results, Peers: r.present()}
+	shown := filter(cases, func(c Case) bool { return isPictured(c.Name) })
 	for _, x := range r.Elsewhere {
-		shown := filter(cases, func(c Case) bool {
-			return isPictured(c.Name) &&
-				!slices.ContainsFunc(r.Results, func(y Result) bool { return y.Case == c.Name })
-		})
+		x = x.unseen([]*Report{all})
 		for _, p := range x.measuredPeers(shown) {
 			if !slices.ContainsFunc(all.Peers, func(o PeerInfo) bool { return o.Name == p.Name }) {
 				all.Peers = append(all.Peers, p)

@@ -331,10 +331,10 @@ func TestMarkdown(t *testing.T) {
 		"| other | y | that |",
 		"Missing on this machine: third, because of a reason.",
 		"## One thread",
-		"| case | attn | other | at the limit | ahead |\n|---|---:|---:|---:|---:|\n",
-		"| bert | 20.0 | **1.96** | 10.0 | 0.10 |",
-		"| decode, i8 | **1.00** | 1.96 | 0.500 | 1.96 |",
-		"| decode, i4 | – | **3.00** | 1.00 | – |",
+		"| case | size | attn | other | at the limit | ahead |\n|---|---|---:|---:|---:|---:|\n",
+		"| bert | B8 H12 L128 D64 | 20.0 | **1.96** | 10.0 | 0.10 |",
+		"| decode, i8 | H32 KV32 Lk4096 D128 | **1.00** | 1.96 | 0.500 | 1.96 |",
+		"| decode, i4 | H32 KV32 Lk4096 D128 | – | **3.00** | 1.00 | – |",
 		"- decode, i4, one thread: attn does not have this, other takes 3.00 ms.",
 		"- bert, one thread: other is faster, 1.96 ms against 20.0 of attn.",
 		"- decode, one thread: other is even, within 5 %, 1.96 ms against 2.00 of attn.",
@@ -386,34 +386,47 @@ func TestWriteAndAdopt(t *testing.T) {
 	}
 }
 
-// A report of another machine stands beside the first, once, and has its own tables.
+// The newest report is first, each machine has one, and the tables show a case of the newest machine
+// that measured it.
 func TestElsewhere(t *testing.T) {
-	first := written()
+	const only, both = "64 texts, MiniLM", "bert"
 	other := func(best float64) *Report {
 		r := written()
-		r.CPU, r.Results = "another CPU", []Result{{"64 texts, MiniLM", "attn", 1, best, 9, 5, 1e6, 0},
-			{"64 texts, MiniLM", "other", 1, 6e6, 9, 5, 1e6, 0}}
+		r.CPU, r.Results = "another CPU", nil
+		for _, name := range []string{only, both} {
+			r.Results = append(r.Results, Result{name, "attn", 1, best, 9, 5, 1e6, 0},
+				Result{name, "other", 1, 2.5e6, 9, 5, 1e6, 0})
+		}
 		return r
 	}
-	if r := first.join(other(2e6)).join(other(3e6)); r != first || len(r.Elsewhere) != 1 {
+	here, last := written(), other(3e6)
+	r := here.join(other(2e6)).join(last)
+	if r != last || len(r.Elsewhere) != 1 || r.Elsewhere[0].CPU != here.CPU {
 		t.Fatalf("joined %+v", r)
 	}
-	first.Elsewhere[0].Results[1].Best = 2.5e6
 	again := written()
-	r := first.join(again)
-	if r != again || len(r.Elsewhere) != 1 || len(r.Results) != len(first.Results) {
+	r = r.join(again)
+	if r != again || len(r.Elsewhere) != 1 || len(r.Results) != len(here.Results) ||
+		r.Elsewhere[0].CPU != last.CPU || r.Elsewhere[0].Elsewhere != nil {
 		t.Fatalf("joined %+v", r)
 	}
 	var b strings.Builder
 	r.markdown(&b)
 	_, aside, _ := strings.Cut(b.String(), "# On another machine\n")
 	for _, want := range []string{"\nanother CPU, one core, plan9/mips, go1; attn: x; other: y.\n",
-		"| case | attn | other | at the limit | ahead |",
-		"| 64 texts, MiniLM | 3.00 | **2.50** | 1.00 | 0.83 |",
+		"| case | size | attn | other | at the limit | ahead |",
+		"| 64 texts, MiniLM | 6 layers of 384 | 3.00 | **2.50** | 1.00 | 0.83 |",
 		"- 64 texts, MiniLM, one thread: other is faster, 2.50 ms against 3.00 of attn.\n"} {
 		if !strings.Contains(aside, want) {
 			t.Errorf("no %q in\n%s", want, aside)
 		}
+	}
+	if strings.Contains(aside, both) {
+		t.Errorf("%s of an older machine in\n%s", both, aside)
+	}
+	b.Reset()
+	if (&Report{}).aside(&b); b.Len() != 0 {
+		t.Errorf("a machine without cases of its own is %q", b.String())
 	}
 }
 

@@ -22,7 +22,7 @@ type Report struct {
 	Note    string     `json:"note,omitempty"` // what else one has to know of the machine
 	Peers   []PeerInfo `json:"peers"`
 	Results []Result   `json:"results"`
-	// Elsewhere is what other machines measured, each of them once.
+	// Elsewhere is what other machines measured, each of them once, the newest first.
 	Elsewhere []*Report `json:"elsewhere,omitempty"`
 }
 
@@ -63,23 +63,31 @@ func (r *Report) sameMachine(x *Report) bool {
 	return r.CPU == x.CPU && r.GOARCH == x.GOARCH && r.NumCPU == x.NumCPU
 }
 
-// join puts a new report in the place of an earlier one of the same machine: this, or one of those
-// elsewhere. It returns which report is first now.
+// join puts a new report before the earlier ones, and in the place of one of the same machine, whose
+// other cases it adopts. The newest report is first.
 func (r *Report) join(fresh *Report) *Report {
-	if r.sameMachine(fresh) {
-		fresh.adopt(r)
-		fresh.Elsewhere = r.Elsewhere
-		return fresh
-	}
-	for i, x := range r.Elsewhere {
+	for _, x := range append([]*Report{r}, r.Elsewhere...) {
 		if x.sameMachine(fresh) {
 			fresh.adopt(x)
-			r.Elsewhere[i] = fresh
-			return r
+			continue
 		}
+		older := *x
+		older.Elsewhere = nil
+		fresh.Elsewhere = append(fresh.Elsewhere, &older)
 	}
-	r.Elsewhere = append(r.Elsewhere, fresh)
-	return r
+	return fresh
+}
+
+// unseen returns the report without the cases of newer ones: a document shows each case of the
+// newest machine that measured it.
+func (r *Report) unseen(newer []*Report) *Report {
+	rest := *r
+	rest.Results = filter(r.Results, func(x Result) bool {
+		return !slices.ContainsFunc(newer, func(n *Report) bool {
+			return slices.ContainsFunc(n.Results, func(y Result) bool { return y.Case == x.Case })
+		})
+	})
+	return &rest
 }
 
 func filter[T any](list []T, keep func(T) bool) (kept []T) {
@@ -166,13 +174,18 @@ func (r *Report) markdown(w io.Writer) {
 		r.tables(w, threads)
 	}
 	r.wins(w)
+	newer := []*Report{r}
 	for _, x := range r.Elsewhere {
-		x.aside(w)
+		x.unseen(newer).aside(w)
+		newer = append(newer, x)
 	}
 }
 
-// aside writes the tables of another machine.
+// aside writes the tables of an older machine, if it has cases that newer ones lack.
 func (r *Report) aside(w io.Writer) {
+	if len(r.Results) == 0 {
+		return
+	}
 	var versions []string
 	for _, p := range r.measuredPeers(cases) {
 		versions = append(versions, p.Name+": "+p.Version)
@@ -195,16 +208,15 @@ func (r *Report) measuredPeers(of []Case) []PeerInfo {
 }
 
 const method = `
-Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
-and warm buffers, and all take turns of 60 ms. Before anything is timed, its result is compared with
-that of attn for float32: it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
+Each peer runs in a process of its own, with float32 inputs in the memory order that it prefers and
+warm buffers; all run in turns of 60 ms. Before the timing, the result of each is compared with the
+result of attn in float32. It differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
 5e-2 with i8 and integers, by half with i4, by 2e-2 for a matrix, by a tenth for texts in integers.
 
-A type in the name of a case is that of keys and values, or of a matrix of 4096 by 4096, whose
-weights are the same for all. *Integers* are i8, or rounded to it in the call; attn multiplies them
-as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too. A model
-is a file of random weights of Qwen2.5's shape with 0.5 billion; caches are f16; *a token* is one
-after 64 others.
+A type in the name of a case is the type of keys and values, or of the weights of a matrix, which
+all peers share. *Integers* are i8, or rounded to i8 in the call; attn multiplies them as integers,
+and so it does i4 and matrices; others compute as they do with i8. A model is a file of random
+weights of Qwen2.5's shape with 0.5 billion; caches are f16; *a token* is one after 64 others.
 
 Its q4_k_m is mostly q5_0: rows of 896 are not whole blocks of 256, as K-quants have, so by
 llama.cpp's rule 70 % of a layer's weights are q5_0, embeddings are q8_0, and ffn_down is q4_K or
@@ -212,15 +224,15 @@ q6_K. On CPUs with AMX llama.cpp multiplies q4_0, q8_0 and K-quants by tiles, bu
 (` + "`qtype_has_amx_kernels`" + `), nor does it repack q5_0: so a prompt takes it three times as long as
 with q8_0. Models with rows of 256·n have no q5_0.
 
-*Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime has its
-fused operators, in batches of 1, 4, 8 or 32 texts sorted by length, whichever is fastest, and with
-integers those of dynamic quantization.
+*Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime runs its
+fused operators, with integers its operators of dynamic quantization, in batches of 1, 4, 8 or 32
+texts sorted by length, whichever is fastest.
 
-A cell is the least time of a call in milliseconds; medians are in peers.json. *At the limit* is
-what the work would take at the rate that loops of multiply-adds, of floats or integers, reached in
-the same turns, or for decoding and one row loops that read as many bytes with nothing in the
-caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's; below 1 that
-peer is faster. The picture has some of the cases, as shares of the limit.
+A cell is the least time of a call in milliseconds; peers.json has the medians. *At the limit* is
+the time of the work at the rate of loops of multiply-adds, of floats or integers, in the same
+turns; for decoding and one row, of loops that read as many bytes with cold caches. *Ahead* is the
+least time of the fastest other peer as a multiple of attn's; below 1 that peer is faster. The
+picture shows some of the cases, as shares of the limit.
 `
 
 // tables writes the cases of a number of threads: those in float32, which most peers have, and the
@@ -240,8 +252,8 @@ func (r *Report) table(w io.Writer, threads int, rows []Case) {
 	if rows == nil {
 		return
 	}
-	fmt.Fprint(w, "\n| case |")
-	rule := "|---|"
+	fmt.Fprint(w, "\n| case | size |")
+	rule := "|---|---|"
 	columns := r.measuredPeers(rows)
 	for _, p := range columns {
 		fmt.Fprintf(w, " %s |", p.Name)
@@ -254,7 +266,7 @@ func (r *Report) table(w io.Writer, threads int, rows []Case) {
 		if own != nil && own.Best <= other.Best {
 			first = own
 		}
-		fmt.Fprintf(w, "| %s |", c.Name)
+		fmt.Fprintf(w, "| %s | %s |", c.Name, c.size())
 		for _, p := range columns {
 			x := r.result(c.Name, p.Name, threads)
 			switch x {

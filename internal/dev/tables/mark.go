@@ -11,7 +11,7 @@ import (
 
 // mark is the comment in the line before a table:
 //
-//	<!-- bench columns; run: ^prefill; skip: integers; Zen 4, AVX2: zen4 avx2 1 -->
+//	<!-- bench columns; run: ^prefill; skip: integers; Zen 5, AVX2: zen5 avx2 1 -->
 //
 // The first part names the kind of table. run and skip are regular expressions of cases. Each other
 // part is a column's heading, and which measurement, implementation and number of threads it shows.
@@ -37,6 +37,7 @@ var (
 // fill returns a document with its tables written.
 func fill(name, text string, read func(string) (*measurement, error)) (string, error) {
 	var out strings.Builder
+	read = ofOneMachine(read)
 	for {
 		at := begin.FindStringSubmatchIndex(text)
 		if at == nil {
@@ -54,6 +55,21 @@ func fill(name, text string, read func(string) (*measurement, error)) (string, e
 		out.WriteString(text[:at[1]] + table)
 		text = text[at[1]:]
 		text = text[len(lines.FindString(text)):]
+	}
+}
+
+// ofOneMachine refuses a second measurement: a document shows the newest machine only, and older
+// ones stay in their files.
+func ofOneMachine(read func(string) (*measurement, error)) func(string) (*measurement, error) {
+	shown := ""
+	return func(name string) (*measurement, error) {
+		if shown == "" {
+			shown = name
+		}
+		if name != shown {
+			return nil, fmt.Errorf("measurement %q after %q, want one machine in a document", name, shown)
+		}
+		return read(name)
 	}
 }
 

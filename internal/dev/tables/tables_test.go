@@ -214,6 +214,7 @@ func TestMarks(t *testing.T) {
 		{"columns; One: one neon 1", `One: one has no report on "neon"`},
 		{"columns; run: ^none$; One: one avx2 1", "no case that was measured matches ^none$"},
 		{"columns; skip: .; One: one avx2 1", "no case that was measured matches"},
+		{"columns; One: one avx2 1; Two: two avx2 1", `Two: measurement "two" after "one", want one machine`},
 	} {
 		_, err := fill("x.md", "<!-- bench "+c.mark+" -->\n", read)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.md: "+c.want) {
