@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// errorsOf are the root mean squares of what outputs differ by from those in float64: those of this
-// package, and those of the plain recurrence in float32.
+// errorsOf returns root mean square errors against outputs in float64: of this package, and of the
+// plain recurrence in float32.
 func errorsOf(t testing.TB, x *tokens) (chunks, recurrence float64) {
 	t.Helper()
 	want := x.exact()
@@ -24,7 +24,7 @@ func errorsOf(t testing.TB, x *tokens) (chunks, recurrence float64) {
 
 func square(x float64) float64 { return x * x }
 
-// Errors are those of the plain recurrence in float32, for random keys of 64 dimensions and more at
+// Errors equal the plain recurrence's in float32, for random keys of 64 dimensions and more at
 // most 1.3 times, for keys that are all alike and β of up to 1.9 at most 4 times.
 func TestAccuracy(t *testing.T) {
 	full := os.Getenv("ATTN_TEST_FULL") != ""
@@ -42,7 +42,7 @@ func TestAccuracy(t *testing.T) {
 		t.Logf("%s: %d tokens of %v, %d channels: %.3g, recurrence %.3g, %.2f times", what, x.q.L, x.Rule,
 			x.KeyDim, chunks, recurrence, chunks/recurrence)
 		if !(chunks <= most*recurrence) {
-			t.Errorf("%s: the error is %.3g, want at most %v times that of the recurrence, %.3g", what,
+			t.Errorf("%s: the error is %.3g, want at most %v times the recurrence's, %.3g", what,
 				chunks, most, recurrence)
 		}
 	}
@@ -81,7 +81,7 @@ func TestAccuracy(t *testing.T) {
 // their root mean square, by decay and length.
 func TestAccuracyOfLongSequences(t *testing.T) {
 	if os.Getenv("ATTN_TEST_FULL") == "" {
-		t.Skip("it takes 100 000 tokens through float64; TestAccuracy has fewer")
+		t.Skip("it computes 100 000 tokens in float64; TestAccuracy has fewer")
 	}
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, decay := range []float64{0, 0.001, 0.1, 3, 80} {

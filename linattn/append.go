@@ -10,32 +10,38 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// tuned says which kernels this machine has.
+// tuned is the tuning of this CPU.
 var tuned = tuning.Host()
 
-// Append goes on with the sequence by n tokens: q is [1, QueryHeads, n, KeyDim], k
-// [1, KeyHeads, n, KeyDim], v [1, Heads, n, ValueDim] and dst
-// [1, max(Heads, QueryHeads), n, ValueDim]. decay is [1, Heads, n, 1], or with ChannelDecay
-// [1, Heads, n, KeyDim]: natural logarithms of what a token leaves of the state, 0 or less. beta is
-// [1, Heads, n, 1], of most models from 0 to 1. They are data and not checked: with a decay above 0
-// the state grows. What the rule uses and is not given is [attn.ErrShape]; what it does not use is
-// the zero Tensor, else it is [attn.ErrOption]. Inputs may repeat elements by the stride
-// [attn.Broadcast], as beta does where it is 1 for all
-// tokens. dst shares memory with nothing else, else it is [attn.ErrOverlap].
+// Append appends n tokens to the sequence and writes their outputs to dst:
 //
-// If there is an error, nothing was written.
+//	q      [1, QueryHeads, n, KeyDim]
+//	k      [1, KeyHeads, n, KeyDim]
+//	v      [1, Heads, n, ValueDim]
+//	decay  [1, Heads, n, 1], with ChannelDecay [1, Heads, n, KeyDim]
+//	beta   [1, Heads, n, 1]
+//	dst    [1, max(Heads, QueryHeads), n, ValueDim]
+//
+// decay is the natural logarithm of the factor that a token multiplies the state by, 0 or less;
+// beta is between 0 and 1 in most models. Their values are not checked: a decay above 0 makes the
+// state grow. An argument that Config.Rule uses must be given, else [attn.ErrShape]; one that it
+// does not use must be the zero Tensor, else [attn.ErrOption]. Inputs may repeat elements by the
+// stride [attn.Broadcast], such as a beta of 1 for all tokens. dst must not overlap an input, else
+// [attn.ErrOverlap].
+//
+// On an error nothing is written.
 func (s *State) Append(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor) (err error) {
 	defer views.NameFunction("linattn.State.Append", &err)
 	if s.closed {
-		return s.gone("the state")
+		return s.closedError("the state")
 	}
 	states, lens := [1]*State{s}, [1]int{q.L}
 	return appendStates(p, argumentsOf(dst, q, k, v, decay, beta), states[:], lens[:])
 }
 
-// AppendStates is [State.Append] of several sequences, packed one after the other, each with the
-// bits that it has alone: arguments have Σ lens positions, lens nil stands for one each. A state
-// that is nil, there twice, or of another Config than the first is [attn.ErrOption], a closed one
+// AppendStates is [State.Append] for several sequences packed end to end. lens has the number of
+// tokens of each; nil means one token each. Each sequence gets the same bits as alone. A state that
+// is nil, listed twice, or of another Config than the first is [attn.ErrOption], a closed one
 // [attn.ErrClosed]; lens of another length or sum are [attn.ErrLength].
 func AppendStates(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor, states []*State,
 	lens []int) (err error) {
@@ -43,7 +49,7 @@ func AppendStates(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor, states []
 	return appendStates(p, argumentsOf(dst, q, k, v, decay, beta), states, lens)
 }
 
-// argumentsOf is the arguments of a call, by their names.
+// argumentsOf returns the named arguments of a call.
 func argumentsOf(dst, q, k, v, decay, beta attn.Tensor) [arguments]argument {
 	return [arguments]argument{argumentOf("dst", &dst), argumentOf("q", &q), argumentOf("k", &k),
 		argumentOf("v", &v), argumentOf("decay", &decay), argumentOf("beta", &beta)}
@@ -60,13 +66,13 @@ func appendStates(p *attn.Pool, all [arguments]argument, states []*State, lens [
 	return err
 }
 
-// job is a call. Its units are columns of a head of a sequence.
+// job is one call. A unit of its work is a range of panels of one head of one sequence.
 type job struct {
 	all    [arguments]argument
-	states []*State // the memory is kept
+	states []*State // put keeps the array for the next call
 
-	pieces      int // of a head: units that share its columns
-	pieceOf     int // and panels of each
+	pieces      int // units of a head
+	pieceOf     int // panels of a unit
 	units       int
 	unitsOfPart int
 }
@@ -80,15 +86,15 @@ func (j *job) put() {
 	jobs.Put(j)
 }
 
-// prepare validates the call and finds the memory that it writes. If that fails, nothing that
-// anybody sees has changed.
+// prepare validates the call and allocates the memory that it writes to. On an error nothing
+// visible has changed.
 func (j *job) prepare(states []*State, lens []int) error {
-	rows := j.all[ofQ].L
+	rows := j.all[argQ].L
 	if err := checkStates(states, lens, rows); err != nil {
 		return err
 	}
 	if len(states) == 0 {
-		return j.checkNone()
+		return j.checkWithoutStates()
 	}
 	if err := j.check(&states[0].layout, rows); err != nil {
 		return err
@@ -108,8 +114,9 @@ func (j *job) prepare(states []*State, lens []int) error {
 	return nil
 }
 
-// checkNone validates the arguments of a call without states, of which nothing is known.
-func (j *job) checkNone() error {
+// checkWithoutStates validates the arguments of a call without states: without a Config only L is
+// known, 0.
+func (j *job) checkWithoutStates() error {
 	for i := range j.all {
 		a := &j.all[i]
 		if !a.Given() {
@@ -125,12 +132,12 @@ func (j *job) checkNone() error {
 	return nil
 }
 
-// makeRoom makes sure that there is memory for the rows of the call.
+// makeRoom allocates the memory that the call writes to.
 func (s *State) makeRoom() error {
 	if s.rows == 0 {
 		return nil
 	}
-	if err := s.fill(); err != nil {
+	if err := s.fillZeros(); err != nil {
 		return err
 	}
 	if s.fillsChunk() {
@@ -144,19 +151,19 @@ func (s *State) makeRoom() error {
 // fillsChunk reports whether the call writes the matrices.
 func (s *State) fillsChunk() bool { return s.length%Chunk+s.rows >= Chunk }
 
-// partProducts is how many multiply-adds a worker takes together: some microseconds.
+// partProducts is how many multiply-adds a part of the work has: some microseconds.
 const partProducts = 1 << 16
 
-// run does the work.
+// run divides the work into units, runs them and advances the states.
 func (j *job) run(p *attn.Pool) error {
 	if len(j.states) == 0 {
 		return p.Run(0, j)
 	}
 	g := &j.states[0].layout
-	rows := j.all[ofQ].L
+	rows := j.all[argQ].L
 	j.pieceOf = g.panels
 	if p != nil {
-		j.share(g)
+		j.splitHeads(g)
 	}
 	j.pieces = (g.panels + j.pieceOf - 1) / j.pieceOf
 	j.units = len(j.states) * g.Heads * j.pieces
@@ -166,7 +173,7 @@ func (j *job) run(p *attn.Pool) error {
 	if rows == 0 {
 		parts = 0
 	}
-	if err := j.own(p, parts); err != nil {
+	if err := j.ownMemory(p, parts); err != nil {
 		return err
 	}
 	if err := p.Run(parts, j); err != nil {
@@ -174,7 +181,7 @@ func (j *job) run(p *attn.Pool) error {
 	}
 	for _, s := range j.states {
 		if j.pieces > 1 {
-			j.remember(s)
+			j.storeChunk(s)
 		}
 		s.length += s.rows
 		runtime.KeepAlive(s)
@@ -182,8 +189,9 @@ func (j *job) run(p *attn.Pool) error {
 	return nil
 }
 
-// own gives states memory of their own, unless the pool is closed.
-func (j *job) own(p *attn.Pool, parts int) error {
+// ownMemory unshares the memory that the call writes to. A closed pool is an error, and nothing
+// changes.
+func (j *job) ownMemory(p *attn.Pool, parts int) error {
 	if p != nil {
 		if err := p.Run(0, j); err != nil {
 			return err
@@ -201,12 +209,12 @@ func (j *job) own(p *attn.Pool, parts int) error {
 	return nil
 }
 
-// fewestPanels is how many panels of a head a unit has at least where heads are shared: each unit
-// multiplies keys and queries of its own.
+// fewestPanels is the least number of panels of a unit of a split head: each unit repeats the
+// products of keys and queries.
 const fewestPanels = 2
 
-// share divides heads among units if there are fewer than workers might take.
-func (j *job) share(g *layout) {
+// splitHeads splits heads into several units if there are too few heads to keep all workers busy.
+func (j *job) splitHeads(g *layout) {
 	heads := 0
 	for _, s := range j.states {
 		if s.rows > 0 {
@@ -224,7 +232,7 @@ func (j *job) share(g *layout) {
 // Work implements attn.Worker.
 func (j *job) Work(part int) {
 	g := &j.states[0].layout
-	w := takeWork(g)
+	w := getWork(g)
 	end := min((part+1)*j.unitsOfPart, j.units)
 	for u := part * j.unitsOfPart; u < end; u++ {
 		s, h, from := j.unitAt(u)
@@ -234,12 +242,12 @@ func (j *job) Work(part int) {
 			m := s.head(h)
 			next = m.panel(s, from)
 		}
-		j.unit(w, s, h, from, min(from+j.pieceOf, g.panels), next)
+		j.runUnit(w, s, h, from, min(from+j.pieceOf, g.panels), next)
 	}
 	w.put()
 }
 
-// unitAt is a unit's state and head, and the first of its panels.
+// unitAt returns the state, the head and the first panel of unit u.
 func (j *job) unitAt(u int) (s *State, h, from int) {
 	rest := u / j.pieces
 	s = j.states[rest/j.states[0].Heads]

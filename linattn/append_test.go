@@ -104,7 +104,7 @@ func notFinite(t *testing.T) {
 				token, step, pool := r.IntN(n), []int{1, 7, n}[r.IntN(3)], []*attn.Pool{nil, p}[r.IntN(2)]
 				row := a.Row(0, 0, token)
 				at := r.IntN(len(row))
-				beside := x.second(t, pool, token+1)
+				alone := x.second(t, pool, token+1)
 				old := row[at]
 				row[at] = bad
 				s, got := newState(t, c), zeros(want.H, n, c.ValueDim)
@@ -113,7 +113,7 @@ func notFinite(t *testing.T) {
 					y := x.slice(from, to)
 					must(t, y.append(pool, s, got.Slice(from, to)))
 				}
-				sameBits(t, "another sequence", x.second(t, pool, token+1), beside)
+				sameBits(t, "another sequence", x.second(t, pool, token+1), alone)
 				row[at] = old
 				first := got.H / c.Heads * n * c.ValueDim
 				sameBits(t, name(c), got.Data[first:], want.Data[first:])

@@ -5,7 +5,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// argument is a view of a call.
+// argument is a named view that a call was given.
 type argument = views.Argument
 
 func argumentOf(name string, v *attn.Tensor) argument {
@@ -13,7 +13,7 @@ func argumentOf(name string, v *attn.Tensor) argument {
 		SB: v.SB, SH: v.SH, SL: v.SL, Len: len(v.Data)}}
 }
 
-// checkShape validates an argument, whose dimensions are to be [1 heads rows d].
+// checkShape validates an argument whose dimensions must be [1 heads rows d].
 func checkShape(a *argument, heads, rows, d int) error {
 	if err := a.Check(a.Name); err != nil {
 		return err
@@ -25,26 +25,27 @@ func checkShape(a *argument, heads, rows, d int) error {
 	return nil
 }
 
-// The arguments of a call, in the order of a job's.
+// Indexes of the arguments of a call in job.all.
 const (
-	toDst = iota
-	ofQ
-	ofK
-	ofV
-	ofDecay
-	ofBeta
+	argDst = iota
+	argQ
+	argK
+	argV
+	argDecay
+	argBeta
 	arguments
 )
 
-// check validates the arguments of a call for states of a layout, which have so many rows together.
+// check validates the arguments of a call: the given number of rows in total, for states of a
+// layout.
 func (j *job) check(g *layout, rows int) error {
 	for i, of := range [arguments]struct {
 		heads, d int
 		used     bool
 	}{
-		toDst: {g.outputs(), g.ValueDim, true}, ofQ: {g.QueryHeads, g.KeyDim, true},
-		ofK: {g.KeyHeads, g.KeyDim, true}, ofV: {g.Heads, g.ValueDim, true},
-		ofDecay: {g.Heads, max(1, g.decays), g.Rule.decays()}, ofBeta: {g.Heads, 1, g.Rule.corrects()},
+		argDst: {g.outputs(), g.ValueDim, true}, argQ: {g.QueryHeads, g.KeyDim, true},
+		argK: {g.KeyHeads, g.KeyDim, true}, argV: {g.Heads, g.ValueDim, true},
+		argDecay: {g.Heads, max(1, g.decays), g.Rule.decays()}, argBeta: {g.Heads, 1, g.Rule.corrects()},
 	} {
 		a := &j.all[i]
 		if !of.used {
@@ -54,7 +55,7 @@ func (j *job) check(g *layout, rows int) error {
 			}
 			continue
 		}
-		if (i == ofDecay || i == ofBeta) && !a.Given() {
+		if (i == argDecay || i == argBeta) && !a.Given() {
 			return views.Fail(attn.ErrShape, "%s is not given, and Config.Rule is %v, want [1 %d %d %d]",
 				a.Name, g.Rule, of.heads, rows, of.d)
 		}
@@ -62,7 +63,7 @@ func (j *job) check(g *layout, rows int) error {
 			return err
 		}
 	}
-	dst := &j.all[toDst]
+	dst := &j.all[argDst]
 	if err := dst.CheckDistinct(dst.Name); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (j *job) check(g *layout, rows int) error {
 	return views.CheckApart(extents[:1], extents[1:])
 }
 
-// checkStates validates states and their numbers of rows.
+// checkStates validates the states and the number of rows of each.
 func checkStates(states []*State, lens []int, rows int) error {
 	if err := views.CheckRows(lens, len(states), "state", "q.L", rows); err != nil {
 		return err

@@ -19,7 +19,7 @@ var benchConfigs = []Config{
 // products are the multiply-adds of the definition for some tokens of a head: sums over the matrix,
 // pairs of a chunk, updates.
 func products(c Config, n int) float64 {
-	chain := func(rows int) float64 { // pairs of a chunk, and what they take of updates
+	chain := func(rows int) float64 { // multiply-adds of a chunk's pairs: scores and updates
 		return float64(rows) * float64(c.KeyDim+c.ValueDim)
 	}
 	state := float64(c.KeyDim) * float64(c.ValueDim)
@@ -30,7 +30,7 @@ func products(c Config, n int) float64 {
 	return perChunk * float64(n) / Chunk
 }
 
-// BenchmarkPrefill reports GFLOP/s beside the limit of one core, of the multiply-adds of the
+// BenchmarkPrefill reports GFLOP/s and the limit of one core, of the multiply-adds of the
 // definition.
 func BenchmarkPrefill(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
@@ -58,8 +58,8 @@ func BenchmarkPrefill(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode takes a token at a time of 32 states, and of 4, which lie in the second-level
-// cache, beside reading the matrices and a chunk's rows.
+// BenchmarkDecode appends one token at a time to 32 states, and to 4, which fit the second-level
+// cache. It also reports the time to read the matrices and a chunk's rows.
 func BenchmarkDecode(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, heads := range []int{32, 4} {
@@ -73,7 +73,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("layers=48/"+name(c), func(b *testing.B) { decode(b, r, c, 48) })
 }
 
-// decode takes a token through states of several layers in turn.
+// decode appends a token to the states of several layers in turn.
 func decode(b *testing.B, r *rand.Rand, c Config, layers int) {
 	const n = 64
 	x := randomTokens(b, r, c, n, 1)

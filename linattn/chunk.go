@@ -11,45 +11,46 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// head is the state of one head: the matrix at the chunk's begin, and the chunk's rows.
+// head is the state of one head: the matrix at the start of the chunk, and the chunk's rows. The
+// package documentation has the formulas.
 type head struct {
-	s       []float32 // panels of 16 values: [panels][KeyDim][16]
-	k       []float32 // keys [KeyDim][16 rows]
-	u       []float32 // what rows add [16 rows][panels·16]
-	factors []float32 // what rows leave [16 rows][decays]
-	decay   []float32 // what the rows so far leave: products of factors [decays]
-	weights []float32 // and what those after row j leave of it [decays][16 rows]
+	matrix  []float32 // S in panels of 16 values: [panels][KeyDim][16]
+	keys    []float32 // k [KeyDim][16 rows]
+	updates []float32 // u, which each row adds: [16 rows][panels·16]
+	factors []float32 // a = exp(decay) of each row: [16 rows][decays]
+	decay   []float32 // G, the product of the factors up to the last row: [decays]
+	weights []float32 // W, the product of the factors after row j: [decays][16 rows]
 }
 
-// head returns that of number h.
+// head returns the state of head h.
 func (s *State) head(h int) head {
 	c := s.chunk.now.data[h*s.layout.chunk:][:s.layout.chunk]
 	return head{
-		s:       s.matrix.now.data[h*s.layout.matrix:][:s.layout.matrix],
-		k:       c[:s.updates],
-		u:       c[s.updates:s.factors],
+		matrix:  s.matrix.now.data[h*s.layout.matrix:][:s.layout.matrix],
+		keys:    c[:s.updates],
+		updates: c[s.updates:s.factors],
 		factors: c[s.factors:][:Chunk*s.decays],
 		decay:   c[s.decay:][:s.decays],
 		weights: c[s.weights:][:Chunk*s.decays],
 	}
 }
 
-// panel is 16 values of the matrix.
+// panel returns panel p of the matrix: 16 values of each row.
 func (m *head) panel(g *State, p int) []float32 {
 	n := g.KeyDim * kernel.Panel
-	return m.s[p*n:][:n]
+	return m.matrix[p*n:][:n]
 }
 
-// width is how many values a row has in memory.
+// width returns the padded length of a row of values.
 func (g *layout) width() int { return g.panels * kernel.Panel }
 
-// goOn multiplies decay and weights by the factors of row i of the chunk.
-func (m *head) goOn(g *layout, i int) {
+// applyFactors multiplies decay and weights by the factors of row i of the chunk.
+func (m *head) applyFactors(g *layout, i int) {
 	switch g.decays {
 	case 0:
 		return
 	case 1:
-		m.goOnByOne(i)
+		m.applyOneFactor(i)
 		return
 	}
 	a := m.factors[i*g.decays:][:g.decays]
@@ -61,8 +62,8 @@ func (m *head) goOn(g *layout, i int) {
 	triangle.DecayRow(tuned.ISA, m.weights, a, i)
 }
 
-// goOnByOne is goOn where a row has one factor, without calls.
-func (m *head) goOnByOne(i int) {
+// applyOneFactor is applyFactors for one factor a row, without calls.
+func (m *head) applyOneFactor(i int) {
 	a := m.factors[i]
 	if i == 0 {
 		m.decay[0] = a
@@ -76,22 +77,22 @@ func (m *head) goOnByOne(i int) {
 	w[i] = 1
 }
 
-// refresh finds decay and weights after some rows.
-func (m *head) refresh(g *layout, rows int) {
+// refreshDecays recomputes decay and weights from the factors of the first rows.
+func (m *head) refreshDecays(g *layout, rows int) {
 	for i := range rows {
-		m.goOn(g, i)
+		m.applyFactors(g, i)
 	}
 }
 
-// work is what a worker needs for itself.
+// work is a worker's scratch memory.
 type work struct {
-	x      []float32 // rows that are multiplied by the matrix: keys, then each head's queries
-	sums   []float32 // these products [rows][panels·16]
-	pairs  []float32 // those with the chunk's keys [rows][16]
-	keys   []float32 // keys with their weights
-	factor []float32 // the decay of each channel
-	panel  []float32 // of Read
-	own    []float32 // parts of a head that several units share
+	inputs []float32 // rows to multiply by the matrix: keys, then the queries of each head
+	sums   []float32 // inputs times the matrix: [rows][panels·16]
+	pairs  []float32 // inputs times the chunk's keys: [rows][16]
+	keys   []float32 // the chunk's keys, scaled by their weights
+	factor []float32 // the chunk's decay for each channel
+	panel  []float32 // the panel that Read writes out
+	own    []float32 // private copy of the parts of a head that units share
 
 	decays, betas [Chunk]float32
 	values        kernel.PanelLayout
@@ -100,11 +101,11 @@ type work struct {
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-// takeWork returns one with room for a chunk of a head.
-func takeWork(g *layout) *work {
+// getWork returns scratch memory for one chunk of a head.
+func getWork(g *layout) *work {
 	w := works.Get().(*work)
 	rows := (1 + g.group()) * Chunk
-	w.x = kernel.Grow(w.x, rows*g.KeyDim)
+	w.inputs = kernel.Grow(w.inputs, rows*g.KeyDim)
 	w.sums = kernel.Grow(w.sums, rows*g.width())
 	w.pairs = kernel.Grow(w.pairs, rows*kernel.Panel)
 	w.keys = kernel.Grow(w.keys, g.KeyDim*kernel.Panel)
@@ -114,35 +115,36 @@ func takeWork(g *layout) *work {
 
 func (w *work) put() { works.Put(w) }
 
-// unit takes the rows of the call through a head of a state, for panels from one to before another.
-func (j *job) unit(w *work, s *State, h, from, to int, next []float32) {
+// runUnit processes the rows of the call in panels [from, to) of a head, chunk by chunk.
+func (j *job) runUnit(w *work, s *State, h, from, to int, next []float32) {
 	if s.rows == 0 {
 		return
 	}
 	m := s.head(h)
 	if j.pieces > 1 {
-		m = w.copyOf(s, &m)
+		m = w.privateHead(s, &m)
 	}
 	for t := 0; t < s.rows; {
 		i := (s.length + t) % Chunk
 		n := min(Chunk-i, s.rows-t)
-		r := passage{job: j, w: w, s: s, m: &m, h: h, t: s.first + t, first: i, n: n,
-			left: s.rows - t - n, from: from, to: to, next: next}
+		r := passage{job: j, work: w, state: s, head: &m, index: h, token: s.first + t, first: i,
+			rows: n, left: s.rows - t - n, from: from, to: to, next: next}
 		r.run()
 		t += n
 	}
 }
 
-// copyOf is a head of which the unit writes no more than its columns.
-func (w *work) copyOf(s *State, m *head) head {
+// privateHead returns the head with private copies of what all its units write, keys and decays: a
+// unit writes to shared memory only its own columns of the matrix and of updates.
+func (w *work) privateHead(s *State, m *head) head {
 	n := s.updates + s.layout.chunk - s.factors
 	w.own = kernel.Grow(w.own, n)
-	c := head{s: m.s, u: m.u}
+	c := head{matrix: m.matrix, updates: m.updates}
 	at := 0
 	for _, part := range [...]struct {
 		to   *[]float32
 		from []float32
-	}{{&c.k, m.k}, {&c.factors, m.factors}, {&c.decay, m.decay}, {&c.weights, m.weights}} {
+	}{{&c.keys, m.keys}, {&c.factors, m.factors}, {&c.decay, m.decay}, {&c.weights, m.weights}} {
 		*part.to = w.own[at:][:len(part.from)]
 		at += len(part.from)
 		if s.length%Chunk > 0 {
@@ -152,9 +154,9 @@ func (w *work) copyOf(s *State, m *head) head {
 	return c
 }
 
-// remember leaves in a state what its units have kept for themselves: the keys and decays of the
-// last chunk.
-func (j *job) remember(s *State) {
+// storeChunk stores the keys and decays of the last chunk in the state. Units that share a head
+// have computed them in private copies only.
+func (j *job) storeChunk(s *State) {
 	end := s.length + s.rows
 	if s.rows == 0 || end%Chunk == 0 {
 		return
@@ -162,275 +164,284 @@ func (j *job) remember(s *State) {
 	begin := max(s.length, end/Chunk*Chunk)
 	for h := range s.Heads {
 		m := s.head(h)
-		r := passage{job: j, s: s, m: &m, h: h, t: s.first + begin - s.length, first: begin % Chunk,
-			n: end - begin}
-		r.takeFactors()
-		r.takeKeys()
-		for i := range r.n {
-			m.goOn(&s.layout, r.first+i)
+		r := passage{job: j, state: s, head: &m, index: h, token: s.first + begin - s.length,
+			first: begin % Chunk, rows: end - begin}
+		r.computeFactors()
+		r.packKeys()
+		for i := range r.rows {
+			m.applyFactors(&s.layout, r.first+i)
 		}
 	}
 }
 
-// passage is some rows of one chunk, in one unit.
+// passage is consecutive rows of one chunk, processed by one unit.
 type passage struct {
 	job      *job
-	w        *work
-	s        *State
-	m        *head
-	h, t     int       // the head, and the first row in the arguments
-	first, n int       // the first row in the chunk, and how many there are
-	left     int       // and after these in the call
-	from, to int       // panels
-	next     []float32 // the matrix that the worker multiplies by after this one, if there is one
+	work     *work
+	state    *State
+	head     *head
+	index    int       // number of the head
+	token    int       // position of the first row in the arguments
+	first    int       // position of the first row in the chunk
+	rows     int       // number of rows
+	left     int       // rows of the call after these
+	from, to int       // range of panels
+	next     []float32 // panels of the worker's next unit, nil for none
 }
 
-// run takes them into the chunk, and the chunk into the matrix when it is full.
+// run adds the rows to the chunk and computes their outputs. A full chunk is added to the matrix.
 func (r *passage) run() {
-	r.takeFactors()
-	r.multiply()
-	if r.left == 0 && r.n > 1 {
+	r.computeFactors()
+	r.multiplyRows()
+	if r.left == 0 && r.rows > 1 {
 		triangle.PrefetchRows(tuned.ISA, r.next, 1, 0, prefetched)
 	}
-	shape := &r.w.shape
-	*shape = triangle.Shape{First: r.first, Rows: r.n, Cols: min(r.to*kernel.Panel, r.s.ValueDim) -
-		r.from*kernel.Panel, Updates: r.s.width(), Sums: (r.to - r.from) * kernel.Panel}
-	r.update(shape)
-	r.output(shape)
-	if r.first+r.n < Chunk {
+	shape := &r.work.shape
+	*shape = triangle.Shape{First: r.first, Rows: r.rows,
+		Cols:    min(r.to*kernel.Panel, r.state.ValueDim) - r.from*kernel.Panel,
+		Updates: r.state.width(), Sums: (r.to - r.from) * kernel.Panel}
+	r.computeUpdates(shape)
+	r.computeOutputs(shape)
+	if r.first+r.rows < Chunk {
 		return
 	}
-	r.w.weighKeys(r.s, r.m)
+	r.work.weighKeys(r.state, r.head)
 	r.addChunk()
 }
 
-// channels is how many channels of a panel take a chunk together. Meanwhile rows that are next come
-// nearer.
+// channels is how many channels of a panel one kernel call updates. Between calls the next rows are
+// prefetched.
 const channels = 64
 
-// addChunk takes the chunk into the matrix.
+// addChunk applies the chunk's decay to the matrix and adds the chunk's updates.
 func (r *passage) addChunk() {
-	n := r.s.KeyDim
+	n := r.state.KeyDim
 	pieces := (n + channels - 1) / channels
 	for p := r.from; p < r.to; p++ {
-		s, u := r.m.panel(r.s, p), r.m.u[p*kernel.Panel:]
+		s, u := r.head.panel(r.state, p), r.head.updates[p*kernel.Panel:]
 		for i := range pieces {
 			from, to := i*channels, min((i+1)*channels, n)
 			next := triangle.Next{&s[0], &s[0], &s[0], &s[0]}
 			if r.left > 0 {
 				next = r.nextRows((p-r.from)*pieces+i, pieces*(r.to-r.from))
 			}
-			triangle.AddChunk(&tuned, s[from*kernel.Panel:to*kernel.Panel], r.w.keys[from*kernel.Panel:], u,
-				r.w.factor[from:to], r.s.width(), &next)
+			triangle.AddChunk(&tuned, s[from*kernel.Panel:to*kernel.Panel],
+				r.work.keys[from*kernel.Panel:], u, r.work.factor[from:to], r.state.width(), &next)
 		}
 	}
 }
 
-// nextRows are where those of the arguments begin that one of some pieces asks for.
+// nextRows returns the addresses that a piece prefetches: rows of the next chunk, spread evenly
+// over all pieces.
 func (r *passage) nextRows(piece, pieces int) triangle.Next {
-	t := r.t + r.n + piece*min(r.left, Chunk)/pieces
+	t := r.token + r.rows + piece*min(r.left, Chunk)/pieces
 	column := r.from * kernel.Panel
-	return triangle.Next{&r.job.all[ofK].From(0, r.s.headOf(r.h, r.s.KeyHeads), t)[0],
-		&r.job.all[ofQ].From(0, r.s.queryHead(r.h, 0), t)[0], &r.job.all[ofV].From(0, r.h, t)[column],
-		&r.job.all[toDst].From(0, r.h*r.s.group(), t)[column]}
+	return triangle.Next{&r.job.all[argK].From(0, r.state.headOf(r.index, r.state.KeyHeads), t)[0],
+		&r.job.all[argQ].From(0, r.state.queryHead(r.index, 0), t)[0],
+		&r.job.all[argV].From(0, r.index, t)[column],
+		&r.job.all[argDst].From(0, r.index*r.state.group(), t)[column]}
 }
 
-// prefetched is how much of the next matrix is asked for while the rows of a chunk are at work.
+// prefetched is how many floats of the next matrix are prefetched during one chunk.
 const prefetched = 1024
 
-// takeFactors finds what rows leave: exp(decay).
-func (r *passage) takeFactors() {
-	decay := &r.job.all[ofDecay]
+// computeFactors computes the factors of the rows, exp(decay).
+func (r *passage) computeFactors() {
+	decay := &r.job.all[argDecay]
 	switch {
-	case r.s.decays == 0:
-	case r.s.ChannelDecay:
-		for i := range r.n {
-			n := r.s.KeyDim
-			attn.Exp(r.m.factors[(r.first+i)*n:][:n], decay.Row(0, r.h, r.t+i))
+	case r.state.decays == 0:
+	case r.state.ChannelDecay:
+		for i := range r.rows {
+			n := r.state.KeyDim
+			attn.Exp(r.head.factors[(r.first+i)*n:][:n], decay.Row(0, r.index, r.token+i))
 		}
 	default:
 		var logs [Chunk]float32
-		for i := range r.n {
-			logs[i] = decay.Row(0, r.h, r.t+i)[0]
+		for i := range r.rows {
+			logs[i] = decay.Row(0, r.index, r.token+i)[0]
 		}
-		attn.Exp(r.m.factors[r.first:][:r.n], logs[:r.n])
+		attn.Exp(r.head.factors[r.first:][:r.rows], logs[:r.rows])
 	}
 }
 
-// takeKeys transposes keys into the chunk, whose panels are channels.
-func (r *passage) takeKeys() {
-	k, h := &r.job.all[ofK], r.s.headOf(r.h, r.s.KeyHeads)
+// packKeys transposes the keys of the rows into the chunk, one panel for each channel.
+func (r *passage) packKeys() {
+	k, h := &r.job.all[argK], r.state.headOf(r.index, r.state.KeyHeads)
 	if r.first == 0 {
-		floats.PackKeys(&tuned, r.m.k, k.From(0, h, r.t), k.SL, r.n, r.s.KeyDim)
+		floats.PackKeys(&tuned, r.head.keys, k.From(0, h, r.token), k.SL, r.rows, r.state.KeyDim)
 		return
 	}
-	for i := range r.n {
-		triangle.TakeColumn(r.m.k, k.Row(0, h, r.t+i), r.first+i)
+	for i := range r.rows {
+		triangle.TakeColumn(r.head.keys, k.Row(0, h, r.token+i), r.first+i)
 		stop.Point()
 	}
 }
 
-// multiply takes keys into the chunk, and finds the products of keys and queries with the matrix
-// and with the chunk's keys, whose weights it puts in.
-func (r *passage) multiply() {
-	if r.multiplyOne() {
+// multiplyRows packs the keys, then multiplies keys and queries by the matrix and by the chunk's
+// keys, and applies the decays.
+func (r *passage) multiplyRows() {
+	if r.multiplyOneRow() {
 		return
 	}
-	r.takeKeys()
-	count := 0 // of rows in x
-	if r.s.Rule.corrects() {
-		count = r.take(count, ofK, r.s.headOf(r.h, r.s.KeyHeads))
+	r.packKeys()
+	count := 0 // of rows in inputs
+	if r.state.Rule.corrects() {
+		count = r.copyRows(count, argK, r.state.headOf(r.index, r.state.KeyHeads))
 	}
-	for number := range r.s.group() {
-		count = r.take(count, ofQ, r.s.queryHead(r.h, number))
+	for number := range r.state.group() {
+		count = r.copyRows(count, argQ, r.state.queryHead(r.index, number))
 	}
-	if !r.s.ChannelDecay {
-		r.product(r.w.pairs, r.m.k, count, 0, 1)
+	if !r.state.ChannelDecay {
+		r.multiplyPanels(r.work.pairs, r.head.keys, count, 0, 1)
 	}
 	r.decayRows(count)
-	r.product(r.w.sums, r.m.s, count, r.from, r.to)
+	r.multiplyPanels(r.work.sums, r.head.matrix, count, r.from, r.to)
 }
 
-// multiplyOne is takeKeys and multiply of one token, if there is a kernel for it: it multiplies one
-// query, and the key or that query again.
-func (r *passage) multiplyOne() (done bool) {
-	if r.n > 1 || r.s.ChannelDecay || r.s.group() > 1 {
+// multiplyOneRow is multiplyRows of a single token by one kernel. The kernel multiplies two rows:
+// the query and, for rules that correct, the key, else the query again. It reports whether it
+// applies.
+func (r *passage) multiplyOneRow() (done bool) {
+	if r.rows > 1 || r.state.ChannelDecay || r.state.group() > 1 {
 		return false
 	}
-	q := r.job.all[ofQ].Row(0, r.s.queryHead(r.h, 0), r.t)
-	key := r.job.all[ofK].Row(0, r.s.headOf(r.h, r.s.KeyHeads), r.t)
+	q := r.job.all[argQ].Row(0, r.state.queryHead(r.index, 0), r.token)
+	key := r.job.all[argK].Row(0, r.state.headOf(r.index, r.state.KeyHeads), r.token)
 	x, count := q, 1
-	if r.s.Rule.corrects() {
+	if r.state.Rule.corrects() {
 		x, count = key, 2
 	}
 	panels := r.to - r.from
-	if !triangle.TwoSums(tuned.ISA, &triangle.Pair{X: x, Y: q, K: r.m.k, Key: key, Row: r.first,
-		S: r.m.s[r.from*r.s.KeyDim*kernel.Panel:], Sums: r.w.sums, Pairs: r.w.pairs, Panels: panels,
-		Stride: panels * kernel.Panel}) {
+	if !triangle.TwoSums(tuned.ISA, &triangle.Pair{X: x, Y: q, K: r.head.keys, Key: key, Row: r.first,
+		S: r.head.matrix[r.from*r.state.KeyDim*kernel.Panel:], Sums: r.work.sums,
+		Pairs: r.work.pairs, Panels: panels, Stride: panels * kernel.Panel}) {
 		return false
 	}
 	r.decayRows(count)
 	return true
 }
 
-// take copies rows of an argument into x from row at on, and returns how many there are then.
-func (r *passage) take(at, of, h int) int {
-	n := r.s.KeyDim
-	for i := range r.n {
-		stop.Copy(r.w.x[(at+i)*n:][:n], r.job.all[of].Row(0, h, r.t+i))
+// copyRows copies the rows of an argument to row at of inputs, and returns the number of inputs.
+func (r *passage) copyRows(at, of, h int) int {
+	n := r.state.KeyDim
+	for i := range r.rows {
+		stop.Copy(r.work.inputs[(at+i)*n:][:n], r.job.all[of].Row(0, h, r.token+i))
 	}
-	return at + r.n
+	return at + r.rows
 }
 
-// decayRows gives products with the chunk's keys their weights, and leaves the decays of rows.
-// Those of channels multiply the rows themselves.
+// decayRows multiplies the products with the chunk's keys by their weights and stores the decay of
+// each row. Decays for each channel scale the inputs instead, see decayChannels.
 func (r *passage) decayRows(count int) {
-	if r.s.decays == 0 {
+	if r.state.decays == 0 {
 		return
 	}
-	for i := range r.n {
-		r.m.goOn(&r.s.layout, r.first+i)
-		if r.s.ChannelDecay {
-			r.channelRows(i, count)
+	for i := range r.rows {
+		r.head.applyFactors(&r.state.layout, r.first+i)
+		if r.state.ChannelDecay {
+			r.decayChannels(i, count)
 			continue
 		}
-		r.w.decays[i] = r.m.decay[0]
-		for at := i; at < count; at += r.n {
-			pairs := r.w.pairs[at*kernel.Panel:]
-			for j, e := range r.m.weights[:r.first+i] {
+		r.work.decays[i] = r.head.decay[0]
+		for at := i; at < count; at += r.rows {
+			pairs := r.work.pairs[at*kernel.Panel:]
+			for j, e := range r.head.weights[:r.first+i] {
 				pairs[j] *= e
 			}
 		}
 	}
 }
 
-// channelRows finds the products of row i, of keys and of each head's queries, with the chunk's
-// keys, and lets these rows of x decay.
-func (r *passage) channelRows(i, count int) {
-	n := r.s.KeyDim
+// decayChannels is decayRows with a decay for each channel. It multiplies the inputs of row i by
+// the chunk's keys and their weights, then scales these inputs by the decay.
+func (r *passage) decayChannels(i, count int) {
+	n := r.state.KeyDim
 	var pairs [2 * kernel.Panel]float32
-	for at := i; at < count; at += 2 * r.n {
-		both := min(2, (count-at+r.n-1)/r.n)
-		triangle.DecayedSums(tuned.ISA, pairs[:], r.w.x[at*n:], r.m.weights, r.m.k, both, r.n*n, n)
+	for at := i; at < count; at += 2 * r.rows {
+		both := min(2, (count-at+r.rows-1)/r.rows)
+		triangle.DecayedSums(tuned.ISA, pairs[:], r.work.inputs[at*n:], r.head.weights, r.head.keys,
+			both, r.rows*n, n)
 		for row := range both {
-			to := at + row*r.n
-			copy(r.w.pairs[to*kernel.Panel:][:kernel.Panel], pairs[row*kernel.Panel:])
-			x := r.w.x[to*n:][:n]
-			elements.Multiply(tuned.ISA, x, x, r.m.decay, elements.Ahead{})
+			to := at + row*r.rows
+			copy(r.work.pairs[to*kernel.Panel:][:kernel.Panel], pairs[row*kernel.Panel:])
+			x := r.work.inputs[to*n:][:n]
+			elements.Multiply(tuned.ISA, x, x, r.head.decay, elements.Ahead{})
 		}
 	}
 }
 
-// steps is how long chains of one call are.
+// steps is how many channels one kernel call sums.
 const steps = 512
 
-// product multiplies rows of x by panels of a matrix.
-func (r *passage) product(dst, matrix []float32, count, from, to int) {
-	b, n := &r.w.values, r.s.KeyDim
+// multiplyPanels multiplies the inputs by panels [from, to) of a matrix.
+func (r *passage) multiplyPanels(dst, matrix []float32, count, from, to int) {
+	b, n := &r.work.values, r.state.KeyDim
 	width := (to - from) * kernel.Panel
 	for d := 0; d < n; d += steps {
 		*b = kernel.PanelLayout{Keys: min(steps, n-d), Cols: width, Stride: kernel.Panel,
 			PanelStride: n * kernel.Panel, Overwrite: d == 0}
-		sums := kernel.Sums{O: dst, P: r.w.x[d:], Rows: count, OStride: width, PStride: n}
+		sums := kernel.Sums{O: dst, P: r.work.inputs[d:], Rows: count, OStride: width, PStride: n}
 		floats.Accumulate(&tuned, &sums, matrix[(from*n+d)*kernel.Panel:], b)
 	}
 }
 
-// rowDecays are those of the rows, nil where they are already in, or there are none.
+// rowDecays returns the decay of each row, or nil: decays for each channel are already in the
+// inputs.
 func (r *passage) rowDecays() []float32 {
-	if r.s.ChannelDecay || !r.s.Rule.decays() {
+	if r.state.ChannelDecay || !r.state.Rule.decays() {
 		return nil
 	}
-	return r.w.decays[:]
+	return r.work.decays[:]
 }
 
-// update finds what rows add to the state.
-func (r *passage) update(shape *triangle.Shape) {
-	v := &r.job.all[ofV]
+// computeUpdates computes the vector that each row adds to the state.
+func (r *passage) computeUpdates(shape *triangle.Shape) {
+	v := &r.job.all[argV]
 	column := r.from * kernel.Panel
-	if !r.s.Rule.corrects() {
-		for i := range r.n {
-			stop.Copy(r.m.u[(r.first+i)*shape.Updates+column:][:shape.Cols], v.Row(0, r.h, r.t+i)[column:])
+	if !r.state.Rule.corrects() {
+		for i := range r.rows {
+			stop.Copy(r.head.updates[(r.first+i)*shape.Updates+column:][:shape.Cols],
+				v.Row(0, r.index, r.token+i)[column:])
 		}
 		return
 	}
-	for i := range r.n {
-		r.w.betas[i] = r.job.all[ofBeta].Row(0, r.h, r.t+i)[0]
+	for i := range r.rows {
+		r.work.betas[i] = r.job.all[argBeta].Row(0, r.index, r.token+i)[0]
 	}
 	shape.Outer = v.SL
-	triangle.Substitute(tuned.ISA, r.m.u[column:], r.w.sums, r.w.pairs, r.rowDecays(), r.w.betas[:],
-		v.From(0, r.h, r.t)[column:], shape)
+	triangle.Substitute(tuned.ISA, r.head.updates[column:], r.work.sums, r.work.pairs, r.rowDecays(),
+		r.work.betas[:], v.From(0, r.index, r.token)[column:], shape)
 }
 
-// output finds the outputs of rows, for each head of queries.
-func (r *passage) output(shape *triangle.Shape) {
-	dst := &r.job.all[toDst]
+// computeOutputs computes the outputs of the rows for each query head.
+func (r *passage) computeOutputs(shape *triangle.Shape) {
+	dst := &r.job.all[argDst]
 	column, at := r.from*kernel.Panel, 0
-	if r.s.Rule.corrects() {
-		at = r.n
+	if r.state.Rule.corrects() {
+		at = r.rows
 	}
 	shape.Outer = dst.SL
-	for number := range r.s.group() {
-		triangle.Outputs(tuned.ISA, dst.From(0, r.h*r.s.group()+number, r.t)[column:],
-			r.w.sums[at*shape.Sums:], r.w.pairs[at*kernel.Panel:], r.rowDecays(), r.m.u[column:],
-			r.s.Scale, shape)
-		at += r.n
+	for number := range r.state.group() {
+		triangle.Outputs(tuned.ISA, dst.From(0, r.index*r.state.group()+number, r.token)[column:],
+			r.work.sums[at*shape.Sums:], r.work.pairs[at*kernel.Panel:], r.rowDecays(),
+			r.head.updates[column:], r.state.Scale, shape)
+		at += r.rows
 	}
 }
 
-// weighKeys leaves in keys those of the chunk with what rows after them leave, and in factor what
-// all leave of each channel.
+// weighKeys scales the chunk's keys by the remaining decay. Factor gets the decay of the whole
+// chunk for each channel.
 func (w *work) weighKeys(s *State, m *head) {
-	n := len(m.k)
+	n := len(m.keys)
 	switch {
 	case s.ChannelDecay:
-		elements.Multiply(tuned.ISA, w.keys[:n], m.k, m.weights, elements.Ahead{})
+		elements.Multiply(tuned.ISA, w.keys[:n], m.keys, m.weights, elements.Ahead{})
 		stop.Copy(w.factor, m.decay)
 	case s.Rule.decays():
 		for d := range s.KeyDim {
 			w.factor[d] = m.decay[0]
 		}
-		stop.Copy(w.keys, m.k)
+		stop.Copy(w.keys, m.keys)
 		const piece = kernel.CallElements / kernel.Panel
 		for d := 0; d < s.KeyDim; d = kernel.NextPiece(d, piece, s.KeyDim) {
 			floats.ScaleColumns(tuned.ISA, w.keys[d*kernel.Panel:], m.weights, min(piece, s.KeyDim-d),
@@ -440,12 +451,12 @@ func (w *work) weighKeys(s *State, m *head) {
 		for d := range s.KeyDim {
 			w.factor[d] = 1
 		}
-		stop.Copy(w.keys, m.k)
+		stop.Copy(w.keys, m.keys)
 	}
 }
 
-// takeRows lets a panel of the matrix decay and adds the chunk's first rows.
-func (w *work) takeRows(s *State, panel, u []float32, rows int) {
+// addRows applies the decay to a copied panel of the matrix and adds the chunk's first rows.
+func (w *work) addRows(s *State, panel, u []float32, rows int) {
 	w.values = kernel.PanelLayout{Keys: rows, Cols: kernel.Panel, Stride: s.width(),
 		PanelStride: kernel.Panel}
 	sums := kernel.Sums{O: panel, P: w.keys, Alpha: w.factor, Rows: s.KeyDim, OStride: kernel.Panel,

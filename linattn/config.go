@@ -9,21 +9,21 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Chunk is how many tokens lie in a chunk: those of positions from a multiple of it on. The state
-// takes the tokens of a chunk together.
+// Chunk is the number of tokens in a chunk, which begins at a position that is a multiple of it.
+// The tokens of a full chunk are added to the matrix in one pass.
 const Chunk = 16
 
-// Rule is how a state takes tokens.
+// Rule is how a token updates the state S.
 type Rule int
 
 const (
 	// Linear adds k·vᵀ.
 	Linear Rule = iota
-	// Gated lets the state decay before: gated linear attention, RetNet, Mamba-2.
+	// Gated multiplies S by the decay, then adds k·vᵀ: gated linear attention, RetNet, Mamba-2.
 	Gated
-	// Delta adds β·k·(v − what the state has for k)ᵀ: DeltaNet.
+	// Delta adds β·k·(v − Sᵀ·k)ᵀ: DeltaNet.
 	Delta
-	// GatedDelta is Delta after a decay: Qwen3-Next, Kimi Linear.
+	// GatedDelta is Delta after the decay: Qwen3-Next, Kimi Linear.
 	GatedDelta
 )
 
@@ -36,18 +36,17 @@ func (r Rule) String() string {
 
 func (r Rule) known() bool { return r >= Linear && r <= GatedDelta }
 
-// decays reports whether the rule takes decay, and corrects whether it takes beta.
+// decays reports whether the rule uses decay, corrects whether it uses beta.
 func (r Rule) decays() bool   { return r == Gated || r == GatedDelta }
 func (r Rule) corrects() bool { return r == Delta || r == GatedDelta }
 
-// Grouping is which head of queries or keys a state takes, where there are n and fewer than states.
+// Grouping assigns query or key heads to states where there are n of them, fewer than states.
 type Grouping int
 
 const (
-	// Repeated: state h takes head h/(Heads/n), as if each head were repeated: torch's
-	// repeat_interleave, as Qwen3-Next has it.
+	// Repeated assigns head h/(Heads/n) to state h, as torch's repeat_interleave does: Qwen3-Next.
 	Repeated Grouping = iota
-	// Interleaved: state h takes head h mod n.
+	// Interleaved assigns head h mod n to state h.
 	Interleaved
 )
 
@@ -58,35 +57,35 @@ func (g Grouping) String() string {
 	return [...]string{"Repeated", "Interleaved"}[g]
 }
 
-// Config is what a layer's states have in common.
+// Config describes the states of a layer.
 type Config struct {
-	// Heads are those of values, each of which has a state.
+	// Heads is the number of value heads. Each has a state of its own.
 	Heads int
-	// QueryHeads is a divisor of Heads, see Grouping, or a multiple, of which head h reads the state
-	// h/(QueryHeads/Heads). 0 stands for Heads.
+	// QueryHeads is a divisor of Heads, assigned by Grouping, or a multiple: then query head h reads
+	// state h/(QueryHeads/Heads). 0 means Heads.
 	QueryHeads int
-	// KeyHeads is a divisor of Heads. 0 stands for Heads.
+	// KeyHeads is a divisor of Heads, assigned by Grouping. 0 means Heads.
 	KeyHeads         int
 	KeyDim, ValueDim int
 	Rule             Rule
-	// ChannelDecay: a token has a decay for each channel of keys, else one for each head.
+	// ChannelDecay means that a token has a decay for each key channel, else one for each head.
 	ChannelDecay bool
 	Grouping     Grouping
-	// Scale multiplies outputs. 0 stands for 1/√KeyDim.
+	// Scale multiplies outputs. 0 means 1/√KeyDim.
 	Scale float32
 }
 
-// layout is a checked Config, and how a head's state lies in memory.
+// layout is a valid Config and the memory layout of a head's state.
 type layout struct {
 	Config
-	panels                           int // of values
-	decays                           int // of a token and head: 0, 1 or KeyDim
+	panels                           int // panels of values
+	decays                           int // decays of a token in a head: 0, 1 or KeyDim
 	matrix                           int // floats of a head's matrix
-	chunk                            int // floats of a head's chunk, whose parts begin at:
-	updates, factors, decay, weights int
+	chunk                            int // floats of a head's chunk
+	updates, factors, decay, weights int // offsets of its parts, keys being at 0
 }
 
-// layoutOf checks a Config.
+// layoutOf validates a Config, fills in defaults and returns its layout.
 func layoutOf(c Config) (g layout, err error) {
 	if c.QueryHeads == 0 {
 		c.QueryHeads = c.Heads
@@ -125,11 +124,11 @@ func layoutOf(c Config) (g layout, err error) {
 	if c.Scale == 0 {
 		c.Scale = float32(1 / math.Sqrt(float64(c.KeyDim)))
 	}
-	return c.lay()
+	return c.makeLayout()
 }
 
-// lay is layoutOf a valid Config.
-func (c Config) lay() (g layout, err error) {
+// makeLayout is layoutOf for a valid Config without defaults.
+func (c Config) makeLayout() (g layout, err error) {
 	g.Config, g.panels = c, (c.ValueDim+kernel.Panel-1)/kernel.Panel
 	switch {
 	case c.ChannelDecay:
@@ -137,7 +136,7 @@ func (c Config) lay() (g layout, err error) {
 	case c.Rule.decays():
 		g.decays = 1
 	}
-	// The largest part of a head is its matrix, or 3·Chunk rows beside that and as many of values.
+	// A head needs at most its matrix, 3·Chunk rows of KeyDim and Chunk rows of values.
 	rows := max(c.KeyDim, Chunk)
 	if _, ok := views.Product(c.Heads, rows, g.panels+4, 4*kernel.Panel); !ok {
 		return g, views.Fail(attn.ErrShape, "Config has %d Heads of %d KeyDim and %d ValueDim, want less",
@@ -153,7 +152,7 @@ func (c Config) lay() (g layout, err error) {
 	return g, nil
 }
 
-// headOf is the head of queries or keys, of n, that state h takes.
+// headOf returns the query or key head of state h, where there are n of them.
 func (g *layout) headOf(h, n int) int {
 	if g.Grouping == Interleaved {
 		return h % n
@@ -161,10 +160,10 @@ func (g *layout) headOf(h, n int) int {
 	return h / (g.Heads / n)
 }
 
-// group is how many heads of queries read a state.
+// group returns the number of query heads that read one state.
 func (g *layout) group() int { return max(1, g.QueryHeads/g.Heads) }
 
-// queryHead is the head of queries that is number i of those that read state h.
+// queryHead returns the i-th query head that reads state h.
 func (g *layout) queryHead(h, i int) int {
 	if g.QueryHeads < g.Heads {
 		return g.headOf(h, g.QueryHeads)
@@ -172,5 +171,5 @@ func (g *layout) queryHead(h, i int) int {
 	return h*g.group() + i
 }
 
-// outputs is how many heads outputs have.
+// outputs returns the number of output heads.
 func (g *layout) outputs() int { return max(g.Heads, g.QueryHeads) }

@@ -11,15 +11,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Decay makes decays for [State.Append] of what a layer projects, with the model's parameters:
+// Decay computes decays for [State.Append] from the layer's projections x and the model's
+// parameters a and dt:
 //
 //	dst = −exp(a)·softplus(x + dt) + 0
 //
-// each operation rounded, with [attn.Exp] and the Softplus of package nn. x and dst are
+// Each operation is rounded; the functions are [attn.Exp] and Softplus of package nn. x and dst are
 // [B, Heads, n, D]. Qwen3-Next and Mamba-2 have D 1 and, for each head, an a (A_log) and a dt
-// (dt_bias). Kimi Linear has a D of KeyDim, an a for each head, and a dt for each channel,
-// [Heads][D]. dt nil is zeros. Projections lie as [n][Heads·D]: attn.Rows(data, 1, n, Heads, D,
-// pitch). GGUF files have −exp(a) in place of a: a is ln of its magnitude, by nn.Log.
+// (dt_bias). Kimi Linear has D = KeyDim, an a for each head, and a dt for each channel, [Heads][D].
+// A nil dt means zeros. Projections in rows [n][Heads·D] are the view attn.Rows(data, 1, n, Heads,
+// D, pitch). GGUF files store −exp(a) in place of a: a is the logarithm of its magnitude, by
+// nn.Log.
 //
 // dst may be exactly x; any other overlap is [attn.ErrOverlap]. Lists of another length are
 // [attn.ErrLength], an a that is NaN or whose exponential is infinite is [attn.ErrOption]. NaN in x
@@ -37,18 +39,18 @@ func Decay(p *attn.Pool, dst, x attn.Tensor, a, dt []float32) (err error) {
 	return err
 }
 
-// decayJob is a call of Decay. A part is some positions of all heads.
+// decayJob is a call of Decay. A part of its work is decayRows positions of all heads.
 type decayJob struct {
 	dst, x argument
 	a, dt  []float32
-	parts  int // of a batch entry
+	parts  int // parts of a batch entry
 }
 
 var decayJobs = sync.Pool{New: func() any { return new(decayJob) }}
 
 const (
-	decayRows   = 64   // of a part
-	decayBuffer = 1024 // elements that go through a kernel together
+	decayRows   = 64   // positions of a part
+	decayBuffer = 1024 // elements of a kernel call
 )
 
 func (j *decayJob) check() error {
@@ -80,7 +82,7 @@ func (j *decayJob) check() error {
 	return j.checkApart()
 }
 
-// checkApart makes sure that dst shares no memory but with an x that it is.
+// checkApart makes sure that dst overlaps no input, unless it is exactly x.
 func (j *decayJob) checkApart() error {
 	if j.dst.Empty() || j.dst.D == 0 {
 		return nil
@@ -111,14 +113,15 @@ func (j *decayJob) Work(part int) {
 	for h := range j.dst.H {
 		for l := from; l < to; l += rows {
 			for c := 0; c < j.dst.D; c += decayBuffer {
-				j.some(b, h, l, min(l+rows, to), c, min(c+decayBuffer, j.dst.D))
+				j.computePiece(b, h, l, min(l+rows, to), c, min(c+decayBuffer, j.dst.D))
 			}
 		}
 	}
 }
 
-// some is the decays of a head, of positions and channels that fit a kernel.
-func (j *decayJob) some(b, h, from, to, c, end int) {
+// computePiece computes the decays of a head for positions [from, to) and channels [c, end), at
+// most decayBuffer elements.
+func (j *decayJob) computePiece(b, h, from, to, c, end int) {
 	var near [decayBuffer]float32
 	n, rate := 0, -f32.Exp(j.a[h])
 	for l := from; l < to; l++ {

@@ -33,7 +33,7 @@ func decays(x attn.Tensor, a, dt []float32) attn.Tensor {
 	return d
 }
 
-// Decays are those of the definition, for heads and channels, in views of any strides, in place, on
+// Decays equal the definition, for heads and channels, in views of any strides, in place, on
 // any number of workers.
 func TestDecay(t *testing.T) {
 	kerneltest.ForEach(t, func(t *testing.T) {

@@ -78,7 +78,7 @@ func ExampleState_Append() {
 	// [5 6] 3
 }
 
-// Guesses of the next tokens are taken back to a checkpoint where they are wrong, and several
+// Wrong guesses of the next tokens are removed by going back to a checkpoint, and several
 // answers go on from the same tokens.
 func ExampleState_Checkpoint() {
 	layer, err := linattn.NewState(linattn.Config{Heads: 1, KeyDim: 2, ValueDim: 2, Scale: 1})

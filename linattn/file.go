@@ -10,14 +10,13 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// A file has a header, what the state is, the same of the checkpoint if there is one, and a
-// checksum of all of it. Numbers are little endian. A state is for each head the matrix
-// [KeyDim, ValueDim] at the begin of the chunk at hand, then the chunk's rows: a row's keys, what
-// it adds, and what it leaves.
+// A file has a header, the state, the checkpoint if there is one, and a checksum of all of it.
+// Numbers are little endian. A state has for each head the matrix [KeyDim, ValueDim] at the start
+// of the current chunk, then for each row of the chunk its key, its update and its factors.
 
 const magic = "attnlinr\x01\x00\x00\x00"
 
-// header is what comes first.
+// header is the beginning of a file.
 type header struct {
 	Magic                                           [len(magic)]byte
 	Heads, QueryHeads, KeyHeads, KeyDim, ValueDim   uint32
@@ -39,40 +38,40 @@ func (s *State) header() header {
 	return h
 }
 
-// Save writes the state and its checkpoint, and returns how many bytes it has written.
+// Save writes the state and its checkpoint, and returns the number of bytes written.
 func (s *State) Save(w io.Writer) (_ int64, err error) {
 	defer views.NameFunction("linattn.State.Save", &err)
 	if s.closed {
-		return 0, s.gone("the state")
+		return 0, s.closedError("the state")
 	}
 	to := frames.NewNumberWriter(w)
 	put := func(x []float32) error { return to.Put(x) }
 	err = to.Put(s.header())
 	if err == nil {
-		err = s.each(put, false)
+		err = s.eachRow(put, false)
 	}
 	if err == nil && s.kept != nil {
-		_ = s.at(s.kept).each(put, false) // End says what has failed
+		_ = s.stateAt(s.kept).eachRow(put, false) // End returns the error
 	}
 	return to.End()
 }
 
-// at is the state as it was at a moment, to look at.
-func (s *State) at(m *moment) *State {
+// stateAt returns a snapshot as a State that may be read only.
+func (s *State) stateAt(m *moment) *State {
 	return &State{layout: s.layout, length: m.length, blank: m.blank, matrix: buffer{now: m.matrix},
 		chunk: buffer{now: m.chunk}}
 }
 
-// each lets pass visit the rows of a file that are a state, in order. If pass changes them the
-// state takes them.
-func (s *State) each(pass func(row []float32) error, changes bool) error {
+// eachRow calls pass for each row of the state in the order of a file. With changes it stores what
+// pass has written to the row.
+func (s *State) eachRow(pass func(row []float32) error, changes bool) error {
 	row := make([]float32, max(s.KeyDim, s.ValueDim))
-	// strided passes n elements of memory that are stride apart, by panels of so many
+	// strided passes n elements that are not consecutive in memory
 	strided := func(at func(i int) *float32, n int) error {
 		for i := range n {
 			row[i] = *at(i)
 		}
-		if s.blank { // of length 0, so that these are matrices
+		if s.blank { // a blank state has no tokens: all rows are matrix rows
 			clear(row[:n])
 		}
 		if err := pass(row[:n]); err != nil || !changes {
@@ -87,16 +86,17 @@ func (s *State) each(pass func(row []float32) error, changes bool) error {
 		m := s.head(h)
 		for d := range s.KeyDim {
 			if err := strided(func(c int) *float32 {
-				return &m.s[(c/kernel.Panel*s.KeyDim+d)*kernel.Panel+c%kernel.Panel]
+				return &m.matrix[(c/kernel.Panel*s.KeyDim+d)*kernel.Panel+c%kernel.Panel]
 			}, s.ValueDim); err != nil {
 				return err
 			}
 		}
 		for i := range s.length % Chunk {
-			if err := strided(func(d int) *float32 { return &m.k[d*kernel.Panel+i] }, s.KeyDim); err != nil {
+			key := func(d int) *float32 { return &m.keys[d*kernel.Panel+i] }
+			if err := strided(key, s.KeyDim); err != nil {
 				return err
 			}
-			if err := pass(m.u[i*s.width():][:s.ValueDim]); err != nil {
+			if err := pass(m.updates[i*s.width():][:s.ValueDim]); err != nil {
 				return err
 			}
 			if err := pass(m.factors[i*s.decays:][:s.decays]); err != nil {
@@ -107,13 +107,13 @@ func (s *State) each(pass func(row []float32) error, changes bool) error {
 	return nil
 }
 
-// Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
+// Load replaces the state by the one that Save wrote, and reads no further. A file of other
 // dimensions is [attn.ErrShape], of another Rule, ChannelDecay, Grouping or Scale [attn.ErrOption],
-// a damaged one [attn.ErrFormat], and nothing has changed.
+// a damaged one [attn.ErrFormat]. On an error nothing has changed.
 func (s *State) Load(r io.Reader) (_ int64, err error) {
 	defer views.NameFunction("linattn.State.Load", &err)
 	if s.closed {
-		return 0, s.gone("the state")
+		return 0, s.closedError("the state")
 	}
 	f := frames.NewNumberReader(r)
 	var h header
@@ -146,7 +146,7 @@ func (s *State) Load(r io.Reader) (_ int64, err error) {
 	return f.N, nil
 }
 
-// checkHeader makes sure that a file is of such states.
+// checkHeader makes sure that a file has the configuration of s.
 func (s *State) checkHeader(h *header) error {
 	want := s.header()
 	want.Checkpoint, want.Length, want.CheckpointLength = h.Checkpoint, h.Length, h.CheckpointLength
@@ -164,21 +164,21 @@ func (s *State) checkHeader(h *header) error {
 			math.Float32frombits(h.Scale), s.Rule, want.ChannelDecay, s.Grouping, s.Scale)
 	case h.Checkpoint > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
 		h.Checkpoint == 0 && h.CheckpointLength > 0:
-		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and that of %d",
+		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and checkpoint length %d",
 			h.Length, h.Checkpoint, h.CheckpointLength)
 	}
 	return nil
 }
 
-// read takes a state of a length from a file.
+// read reads a state with length tokens from a file.
 func (s *State) read(f *frames.NumberReader, length uint64) error {
 	s.length = int(length)
-	if err := s.each(func(row []float32) error { return f.Get(row) }, true); err != nil {
+	if err := s.eachRow(func(row []float32) error { return f.Get(row) }, true); err != nil {
 		return err
 	}
 	for h := range s.Heads {
 		m := s.head(h)
-		m.refresh(&s.layout, s.length%Chunk)
+		m.refreshDecays(&s.layout, s.length%Chunk)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (x *tokens) slice(from, to int) tokens {
 	return y
 }
 
-// append lets a state take tokens, and writes their outputs.
+// append appends tokens to a state and writes their outputs.
 func (x *tokens) append(p *attn.Pool, s *State, dst attn.Tensor) error {
 	return s.Append(p, dst, x.q, x.k, x.v, x.decay, x.beta)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// shared is memory that states may have in common, after a Fork or a Checkpoint. Who is about to
-// write takes a copy unless nobody else has it.
+// shared is memory that several users may hold: a state, its forks and checkpoints. A state copies
+// it before a write unless it is the only user.
 type shared struct {
 	mapping *memory.Mapping
 	data    []float32
@@ -20,71 +20,71 @@ type shared struct {
 func allocate(floats int) (*shared, error) {
 	m, err := memory.Allocate(4 * floats)
 	if err != nil {
-		return nil, views.Fail(attn.ErrMemory, "a linear.State needs %d bytes: %v", 4*floats, err)
+		return nil, views.Fail(attn.ErrMemory, "a linattn.State needs %d bytes: %v", 4*floats, err)
 	}
 	s := &shared{mapping: m, data: m.Floats()}
 	s.users.Store(1)
 	return s, nil
 }
 
-// share returns it for another user.
-func (s *shared) share() *shared {
+// addUser counts another user and returns the memory for it.
+func (s *shared) addUser() *shared {
 	s.users.Add(1)
 	return s
 }
 
-// alone reports whether it has one user, who asks.
-func (s *shared) alone() bool { return s.users.Load() == 1 }
+// soleUser reports whether the caller is the only user.
+func (s *shared) soleUser() bool { return s.users.Load() == 1 }
 
-// drop ends a use. The last one gives the memory back.
-func (s *shared) drop() {
+// dropUser counts one user less. The last one frees the memory.
+func (s *shared) dropUser() {
 	if s != nil && s.users.Add(-1) == 0 {
 		_ = s.mapping.Close()
 	}
 }
 
-// buffer is memory of a State that it writes, and a spare that spares a system call where a
-// Checkpoint comes after each few tokens.
+// buffer is memory that a State writes to, and a spare. The spare saves a system call for each
+// Checkpoint where they are frequent.
 type buffer struct {
 	now, spare *shared
 }
 
-// prepare makes sure that there is memory to write to, apart from what others see. Until commit
-// nothing changes but the spare.
+// prepare allocates memory for a copy if other users see the current one. Until commit only the
+// spare changes.
 func (p *buffer) prepare() (err error) {
-	if p.now.alone() || p.spare != nil {
+	if p.now.soleUser() || p.spare != nil {
 		return nil
 	}
 	p.spare, err = allocate(len(p.now.data))
 	return err
 }
 
-// commit moves to memory that nobody else sees, after prepare. Where copies is false, what was
-// there does not matter.
+// commit switches to memory without other users, after prepare. copies says whether the contents
+// are copied.
 func (p *buffer) commit(copies bool) {
-	if p.now.alone() {
+	if p.now.soleUser() {
 		return
 	}
 	to := p.spare
 	if copies {
 		stop.Copy(to.data, p.now.data)
 	}
-	p.now.drop()
+	p.now.dropUser()
 	p.now, p.spare = to, nil
 }
 
-// let ends the use of memory, which becomes the spare if nobody else has it and there is none.
-func (p *buffer) let(s *shared) {
-	if s != nil && p.spare == nil && s.alone() {
+// release ends the use of memory. It becomes the spare if there is none and nobody else uses it.
+func (p *buffer) release(s *shared) {
+	if s != nil && p.spare == nil && s.soleUser() {
 		p.spare = s
 		return
 	}
-	s.drop()
+	s.dropUser()
 }
 
-// close ends all uses.
+// close ends the use of all memory.
 func (p *buffer) close() {
-	p.now.drop()
-	p.spare.drop()
+	p.now.dropUser()
+	p.spare.dropUser()
 	*p = buffer{}
 }

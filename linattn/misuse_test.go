@@ -324,7 +324,7 @@ func TestFiles(t *testing.T) {
 			}
 			got, err := s.Save(&limited{n, says})
 			if got != int64(n) || !errors.Is(err, want) {
-				t.Errorf("a writer that takes %d bytes and says %v: Save returns %d and %v", n, says, got, err)
+				t.Errorf("a writer that accepts %d bytes and returns %v: Save returns %d and %v", n, says, got, err)
 			}
 		}
 	}
@@ -334,7 +334,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// limited is a writer that takes so many bytes, and then says something or nothing.
+// limited is a writer that accepts a number of bytes and then returns an error, or none.
 type limited struct {
 	left int
 	says error

@@ -17,7 +17,7 @@ type operator struct {
 	batch, rows, qHeads, kvHeads    int
 	keyDim, valueDim                int
 	scale                           float32
-	q, k, v, past, decay, beta      []float32 // those that a rule does not take are nil
+	q, k, v, past, decay, beta      []float32 // nil where the rule does not use it
 	decayOfChannels, betaOfAllHeads bool
 }
 
@@ -30,7 +30,7 @@ func (o *operator) String() string {
 		o.decayOfChannels, o.betaOfAllHeads)
 }
 
-// fill draws the inputs that the rule takes.
+// fill draws the inputs that the rule uses.
 func (o *operator) fill(r *rand.Rand) {
 	draw := func(n int, f func() float64) []float32 {
 		x := make([]float32, o.batch*o.rows*n)

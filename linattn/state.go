@@ -7,30 +7,29 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// State is what a layer keeps of one sequence: a matrix [KeyDim, ValueDim] for each head, and the
-// tokens of the chunk that is not full. It is for one call at a time; forks are states of their
-// own.
+// State is the state of one layer for one sequence: a matrix [KeyDim, ValueDim] for each head, and
+// the tokens of the chunk that is not full. Only one call at a time may use it; forks are separate
+// states.
 type State struct {
 	layout
 	length        int
 	matrix, chunk buffer
-	blank         bool    // the matrices are zeros, whatever is in memory
-	kept          *moment // of Checkpoint
+	blank         bool    // the matrices count as zeros, whatever is in memory
+	kept          *moment // the checkpoint, nil for none
 	closed        bool
 
-	first, rows int // of a call of several: where its rows begin, and how many there are
+	first, rows int // in a call: position of its first row in the arguments, and number of rows
 }
 
-// moment is a State at a length.
+// moment is a snapshot of a State.
 type moment struct {
 	length        int
 	matrix, chunk *shared
 	blank         bool
 }
 
-// NewState returns the state of an empty sequence: zeros, unless Start says otherwise. A Config
-// that is not possible is [attn.ErrShape] or [attn.ErrOption], and memory that the system refuses
-// [attn.ErrMemory].
+// NewState returns the state of an empty sequence: zeros, unless Start sets another one. An invalid
+// Config is [attn.ErrShape] or [attn.ErrOption], memory that the system refuses [attn.ErrMemory].
 func NewState(c Config) (_ *State, err error) {
 	defer views.NameFunction("linattn.NewState", &err)
 	g, err := layoutOf(c)
@@ -48,14 +47,14 @@ func NewState(c Config) (_ *State, err error) {
 	return s, nil
 }
 
-// Config returns what the state was made with, 0 replaced by what it stands for.
+// Config returns the configuration of the state, with defaults filled in.
 func (s *State) Config() Config { return s.layout.Config }
 
-// Len is how many tokens there were.
+// Len returns the number of tokens in the sequence.
 func (s *State) Len() int { return s.length }
 
-// MemoryUse is how many bytes the state holds, those of the checkpoint and those that it shares
-// with forks included; nothing after Close.
+// MemoryUse returns the number of bytes that the state holds, including its checkpoint and memory
+// that it shares with forks. It is 0 after Close.
 func (s *State) MemoryUse() int {
 	if s.closed {
 		return 0
@@ -81,35 +80,35 @@ func (s *State) MemoryUse() int {
 	return 4 * floats
 }
 
-// Close gives the memory back. Afterwards methods that return an error return [attn.ErrClosed],
-// Close too, and Fork returns another closed State. Close of nil does nothing.
+// Close releases the memory. Afterwards all methods that return an error, Close included, return
+// [attn.ErrClosed], and Fork returns another closed State. Close of nil does nothing.
 func (s *State) Close() (err error) {
 	defer views.NameFunction("linattn.State.Close", &err)
 	if s == nil {
 		return nil
 	}
 	if s.closed {
-		return s.gone("the state")
+		return s.closedError("the state")
 	}
-	s.dropKept()
+	s.dropCheckpoint()
 	s.matrix.close()
 	s.chunk.close()
 	s.closed, s.length = true, 0
 	return nil
 }
 
-func (s *State) gone(name string) error {
+func (s *State) closedError(name string) error {
 	return views.Fail(attn.ErrClosed, "%s was closed", name)
 }
 
-// Start says where an empty state begins: [1, Heads, KeyDim, ValueDim]. The checkpoint is gone. A
-// State with tokens is [attn.ErrLength].
+// Start sets the matrices of an empty state to state, [1, Heads, KeyDim, ValueDim], and drops the
+// checkpoint. A State with tokens is [attn.ErrLength].
 func (s *State) Start(state attn.Tensor) (err error) {
 	defer views.NameFunction("linattn.State.Start", &err)
 	a := argumentOf("state", &state)
 	switch {
 	case s.closed:
-		return s.gone("the state")
+		return s.closedError("the state")
 	case s.length != 0:
 		return views.Fail(attn.ErrLength, "the state has %d tokens, want an empty one", s.length)
 	}
@@ -130,22 +129,22 @@ func (s *State) Start(state attn.Tensor) (err error) {
 				if c < s.ValueDim {
 					e = row[c]
 				}
-				m.s[(c/kernel.Panel*s.KeyDim+d)*kernel.Panel+c%kernel.Panel] = e
+				m.matrix[(c/kernel.Panel*s.KeyDim+d)*kernel.Panel+c%kernel.Panel] = e
 			}
 			stop.Point()
 		}
 	}
-	s.dropKept() // of what was there before
+	s.dropCheckpoint() // it is of the earlier contents
 	return nil
 }
 
-// Read writes to state, [1, Heads, KeyDim, ValueDim], what Len tokens have left. In a chunk that is
-// the rule of a full one, which takes the last row in place of the chunk's.
+// Read writes the matrices after Len tokens to state, [1, Heads, KeyDim, ValueDim]. A chunk that is
+// not full is added by the formula of a full one, with its last row in place of row 15.
 func (s *State) Read(state attn.Tensor) (err error) {
 	defer views.NameFunction("linattn.State.Read", &err)
 	a := argumentOf("state", &state)
 	if s.closed {
-		return s.gone("the state")
+		return s.closedError("the state")
 	}
 	if err := checkShape(&a, s.Heads, s.KeyDim, s.ValueDim); err != nil {
 		return err
@@ -153,10 +152,10 @@ func (s *State) Read(state attn.Tensor) (err error) {
 	if err := a.CheckDistinct("state"); err != nil {
 		return err
 	}
-	if err := s.fill(); err != nil {
+	if err := s.fillZeros(); err != nil {
 		return err
 	}
-	w := takeWork(&s.layout)
+	w := getWork(&s.layout)
 	w.panel = kernel.Grow(w.panel, s.KeyDim*kernel.Panel)
 	panel := w.panel[:s.KeyDim*kernel.Panel]
 	for h := range s.Heads {
@@ -167,7 +166,7 @@ func (s *State) Read(state attn.Tensor) (err error) {
 		for p := range s.panels {
 			stop.Copy(panel, m.panel(s, p))
 			if rows := s.length % Chunk; rows > 0 {
-				w.takeRows(s, panel, m.u[p*kernel.Panel:], rows)
+				w.addRows(s, panel, m.updates[p*kernel.Panel:], rows)
 			}
 			from := p * kernel.Panel
 			for d := range s.KeyDim {
@@ -180,16 +179,16 @@ func (s *State) Read(state attn.Tensor) (err error) {
 	return nil
 }
 
-// Truncate forgets the tokens from n on. n is within the chunk at hand, from Len/Chunk·Chunk to
-// Len, or exactly the checkpoint's position; else it is [attn.ErrLength]. So from a Len of 48 not
-// one token goes back without a [State.Checkpoint], which comes before guesses. A checkpoint beyond
-// n is gone.
+// Truncate removes the tokens from position n on. n must lie in the current chunk, from
+// Len/Chunk·Chunk to Len, or be exactly the checkpoint's position, else it is [attn.ErrLength]. At
+// a Len of 48, for example, no token can be removed without a [State.Checkpoint]: make one before
+// speculative tokens. A checkpoint beyond n is dropped.
 func (s *State) Truncate(n int) (err error) {
 	defer views.NameFunction("linattn.State.Truncate", &err)
 	first := s.length / Chunk * Chunk
 	switch {
 	case s.closed:
-		return s.gone("the state")
+		return s.closedError("the state")
 	case n == s.length:
 	case n >= first && n < s.length:
 		if err := s.chunk.prepare(); err != nil {
@@ -199,13 +198,13 @@ func (s *State) Truncate(n int) (err error) {
 		s.length = n
 		for h := range s.Heads {
 			m := s.head(h)
-			m.refresh(&s.layout, n-first)
+			m.refreshDecays(&s.layout, n-first)
 			stop.Point()
 		}
 	case s.kept != nil && n == s.kept.length:
-		s.matrix.let(s.matrix.now)
-		s.chunk.let(s.chunk.now)
-		s.matrix.now, s.chunk.now = s.kept.matrix.share(), s.kept.chunk.share()
+		s.matrix.release(s.matrix.now)
+		s.chunk.release(s.chunk.now)
+		s.matrix.now, s.chunk.now = s.kept.matrix.addUser(), s.kept.chunk.addUser()
 		s.length, s.blank = n, s.kept.blank
 	case s.kept != nil:
 		return views.Fail(attn.ErrLength, "n is %d, want %d to %d, or %d, the checkpoint", n, first,
@@ -215,55 +214,55 @@ func (s *State) Truncate(n int) (err error) {
 			s.length)
 	}
 	if s.kept != nil && s.kept.length > n {
-		s.dropKept()
+		s.dropCheckpoint()
 	}
 	return nil
 }
 
-// Checkpoint keeps what Truncate to the current length needs, in place of an earlier one. It shares
-// memory with the state until that is written to; a closed State keeps nothing.
+// Checkpoint saves the current state for [State.Truncate] and replaces an earlier checkpoint. Both
+// share memory until the state is written to. It does nothing to a closed State.
 func (s *State) Checkpoint() {
 	if s.closed {
 		return
 	}
-	s.dropKept()
-	s.kept = &moment{s.length, s.matrix.now.share(), s.chunk.now.share(), s.blank}
+	s.dropCheckpoint()
+	s.kept = &moment{s.length, s.matrix.now.addUser(), s.chunk.now.addUser(), s.blank}
 }
 
-func (s *State) dropKept() {
+func (s *State) dropCheckpoint() {
 	if s.kept != nil {
-		s.matrix.let(s.kept.matrix)
-		s.chunk.let(s.kept.chunk)
+		s.matrix.release(s.kept.matrix)
+		s.chunk.release(s.kept.chunk)
 		s.kept = nil
 	}
 }
 
-// Fork returns a copy that goes on by itself, the checkpoint included. Both share memory until they
-// write to it, which is when it is copied: that of the tokens of a chunk with the next token, that
-// of the matrices with the last token of a chunk.
+// Fork returns an independent copy of the state and its checkpoint. Both share memory until either
+// writes to it: the next token copies the chunk, the last token of a chunk copies the matrices.
 func (s *State) Fork() *State {
 	f := &State{layout: s.layout, length: s.length, blank: s.blank, closed: s.closed}
 	if s.closed {
 		return f
 	}
-	f.matrix.now, f.chunk.now = s.matrix.now.share(), s.chunk.now.share()
+	f.matrix.now, f.chunk.now = s.matrix.now.addUser(), s.chunk.now.addUser()
 	if k := s.kept; k != nil {
-		f.kept = &moment{k.length, k.matrix.share(), k.chunk.share(), k.blank}
+		f.kept = &moment{k.length, k.matrix.addUser(), k.chunk.addUser(), k.blank}
 	}
 	return f
 }
 
-// Reset makes the state empty again, of zeros; the checkpoint is gone. A closed State stays closed.
+// Reset makes the state empty, with zeros as matrices, and drops the checkpoint. A closed State
+// stays closed.
 func (s *State) Reset() {
 	if s.closed {
 		return
 	}
-	s.dropKept()
+	s.dropCheckpoint()
 	s.length, s.blank = 0, true
 }
 
-// fill makes matrices zeros that are to be.
-func (s *State) fill() error {
+// fillZeros zeroes the matrices in memory if Reset has left that to do.
+func (s *State) fillZeros() error {
 	if !s.blank {
 		return nil
 	}

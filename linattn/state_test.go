@@ -293,7 +293,7 @@ func FuzzCompositions(f *testing.F) {
 	})
 }
 
-// Forks go on beside each other, on goroutines of their own, as if nothing were shared.
+// Forks are independent on goroutines of their own, as if nothing were shared.
 func TestConcurrentForks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	c := Config{Heads: 4, KeyDim: 20, ValueDim: 35, Rule: GatedDelta}

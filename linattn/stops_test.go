@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop/stoptest"
 )
 
-// shortFunctions take no longer for more memory, or are measured by their operations.
+// shortFunctions need no more time for more memory, or are measured by their operations.
 const shortFunctions = `NewState State.Len State.Config State.MemoryUse State.Close State.Checkpoint
 	State.Fork State.Reset Rule.String Grouping.String`
 
@@ -19,7 +19,7 @@ const shortFunctions = `NewState State.Len State.Config State.MemoryUse State.Cl
 // run long.
 func TestStopsOfTheWorld(t *testing.T) {
 	if testing.Short() || sanitize.Enabled || !tuned.ISA.SIMD() {
-		t.Skip("an emulated CPU takes other times, a sanitizer looks at all of an operand at once, and " +
+		t.Skip("an emulated CPU has other times, a sanitizer looks at all of an operand at once, and " +
 			"Go code may stop anywhere")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
