@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// argument is a view of a call.
+// argument is a named view that a call was given.
 type argument = views.Argument
 
 func argumentOf(name string, v *attn.Tensor) argument {
@@ -16,8 +16,8 @@ func argumentOf(name string, v *attn.Tensor) argument {
 		SB: v.SB, SH: v.SH, SL: v.SL, Len: len(v.Data)}}
 }
 
-// checkViews validates the arguments of a call: some outputs, then inputs, the last of which says
-// what dimensions all have.
+// checkViews validates the arguments of a call, outputs first. All must have the dimensions of the
+// last one, an input.
 func checkViews(all []argument, outputs int, lists ...floatList) error {
 	for i := range all {
 		if err := all[i].Check(all[i].Name); err != nil {
@@ -39,14 +39,13 @@ func checkViews(all []argument, outputs int, lists ...floatList) error {
 	return checkApart(all, outputs, lists)
 }
 
-// floatList is an argument that is a slice of float32.
+// floatList is a named argument of type []float32.
 type floatList struct {
 	name string
 	data []float32
 }
 
-// checkApart makes sure that outputs share memory with no other argument, but with inputs that they
-// are exactly.
+// checkApart makes sure that outputs overlap no other argument, unless they are exactly an input.
 func checkApart(all []argument, outputs int, lists []floatList) error {
 	if all[0].Empty() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// BenchmarkNN takes rows of usual lengths that stay in the second-level cache, and rows that come
-// from memory, beside copies of as many.
+// BenchmarkNN runs each function on rows of usual lengths, in the second-level cache and in memory,
+// and copies the same rows for comparison.
 func BenchmarkNN(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, shape := range [][2]int{{1, 64}, {512, 64}, {1, 4096}, {8, 4096}, {4096, 4096}} {
@@ -48,8 +48,8 @@ func quickest(f func()) time.Duration {
 	return shortest
 }
 
-// BenchmarkRows reports what a row of 64 elements costs beside what as many cost in rows of 4096,
-// all in the second-level cache.
+// BenchmarkRows reports the overhead of a row: the time of 64 elements in a row of 64, less their
+// time in rows of 4096, all in the second-level cache.
 func BenchmarkRows(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	short, long := calls(b, r, 64, 512), calls(b, r, 4096, 8)
@@ -60,17 +60,17 @@ func BenchmarkRows(b *testing.B) {
 				dst := zeros(1, 1, rows, d)
 				return float64(quickest(func() { must(b, c.run(nil, dst, x, y)) }))
 			}
-			beside := of(&short[i], 512, 64)/512 - of(&long[i], 8, 4096)/512
+			overhead := of(&short[i], 512, 64)/512 - of(&long[i], 8, 4096)/512
 			for b.Loop() {
-				beside = min(beside, of(&short[i], 512, 64)/512-of(&long[i], 8, 4096)/512)
+				overhead = min(overhead, of(&short[i], 512, 64)/512-of(&long[i], 8, 4096)/512)
 			}
-			b.ReportMetric(beside, "ns/row")
+			b.ReportMetric(overhead, "ns/row")
 		})
 	}
 }
 
-// BenchmarkMemory reports how much of what reading and writing 64 MiB take the functions take that
-// do not wait for their arithmetic: 1 is no time beside it.
+// BenchmarkMemory reports the time to read and write 64 MiB as a fraction of the time of functions
+// that do not wait for their arithmetic: 1 means no time on top.
 func BenchmarkMemory(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	const rows, d = 4096, 4096

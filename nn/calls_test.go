@@ -15,7 +15,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
-// call is a call of a function with two inputs, of which it may take one.
+// call is a call of a function with one or two inputs.
 type call struct {
 	name string
 	run  func(p *attn.Pool, dst, a, b attn.Tensor) error

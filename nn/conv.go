@@ -7,40 +7,39 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// ConvConfig is a depthwise causal convolution, as Mamba and linear attention have before their
-// states: each output is of the same channel's last Width inputs.
+// ConvConfig is a depthwise causal convolution, as Mamba and linear attention use before their
+// states: each output depends on the last Width inputs of the same channel.
 type ConvConfig struct {
 	Channels, Width int       // Width is up to 4096
 	Weight          []float32 // [Channels][Width], the oldest tap first; kept by reference
-	Bias            []float32 // of each channel; nil: none; kept by reference
+	Bias            []float32 // [Channels], nil for none; kept by reference
 	Activation      Activation
 }
 
-// Conv is the convolution of one sequence with what it needs of the inputs so far. It is for one
-// call at a time.
+// Conv is the convolution of one sequence and its last inputs. Only one call at a time may use it.
 type Conv struct {
 	config ConvConfig
 	inputs convInputs
-	kept   *convInputs // of Checkpoint
-	first  int         // in a call of several: where its rows begin
-	rows   int         // and how many there are
+	kept   *convInputs // the checkpoint, nil for none
+	first  int         // in a call: position of its first row in the arguments
+	rows   int         // in a call: number of its rows
 }
 
-// convInputs are the last inputs of a sequence: that of position i is row i mod rows.
+// convInputs is a ring of the last inputs: the input of position i is row i mod rows.
 type convInputs struct {
 	length int
 	data   []float32 // [rows][Channels]
 }
 
 const (
-	// convChunk is how far Truncate goes back: to a multiple of it, as states of linear attention.
+	// convChunk is the length of a chunk, within which Truncate goes back, as in linear attention.
 	convChunk = 16
 
-	// convTaps is how many weights a unit has in its frame.
+	// convTaps is how many weights a unit has on its stack.
 	convTaps = 4096
 )
 
-// NewConv returns the convolution of an empty sequence, before which inputs were 0.
+// NewConv returns the convolution of an empty sequence, preceded by inputs of 0.
 func NewConv(c ConvConfig) (_ *Conv, err error) {
 	defer views.NameFunction("nn.NewConv", &err)
 	if c.Channels < 1 || c.Channels > views.MaxLength || c.Width < 1 || c.Width > convTaps {
@@ -66,32 +65,31 @@ func NewConv(c ConvConfig) (_ *Conv, err error) {
 	return &Conv{config: c, inputs: convInputs{data: make([]float32, n-2*c.Channels)}}, nil
 }
 
-// row is the input of a position, which may be before the first. All of them are rows of a ring.
+// row returns the row of a position, which may be negative for inputs before the first.
 func (s *convInputs) row(position, channels int) []float32 {
 	rows := len(s.data) / channels
 	at := (position%rows + rows) % rows * channels
 	return s.data[at : at+channels : at+channels]
 }
 
-// Len is how many inputs there were.
+// Len returns the number of inputs in the sequence.
 func (c *Conv) Len() int { return c.inputs.length }
 
-// Append goes on with the sequence: dst and x are [1, 1, n, Channels], and
+// Append appends n inputs and writes their outputs: dst and x are [1, 1, n, Channels], and
 //
 //	dst_t = a chain of FMAs over taps from the oldest to t, from the bias (nil: +0), then Activation
 //
-// Any cut of a sequence into calls has the same bits. dst may be x.
+// Any division of a sequence into calls gives the same bits. dst may be x.
 func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) (err error) {
 	defer views.NameFunction("nn.Conv.Append", &err)
 	convs, lens := [1]*Conv{c}, [1]int{x.L}
 	return appendConvs(p, dst, x, convs[:], lens[:])
 }
 
-// AppendConvs is [Conv.Append] of several sequences, packed one after the other: x and dst are
-// [1, 1, Σ lens, Channels], lens nil stands for one row each. A convolution that is nil, there
-// twice, or of other Channels, Width or Activation than the first is [attn.ErrOption]; lens of
-// another length or sum are [attn.ErrLength], dst that shares memory with weights is
-// [attn.ErrOverlap].
+// AppendConvs is [Conv.Append] for several sequences packed end to end: x and dst are [1, 1, Σ
+// lens, Channels]; nil lens means one row each. A convolution that is nil, listed twice, or of
+// other Channels, Width or Activation than the first is [attn.ErrOption]; lens of another length or
+// sum are [attn.ErrLength], a dst that overlaps weights is [attn.ErrOverlap].
 func AppendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) (err error) {
 	defer views.NameFunction("nn.AppendConvs", &err)
 	return appendConvs(p, dst, x, convs, lens)
@@ -142,7 +140,7 @@ func appendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) er
 	return err
 }
 
-// checkConvs validates convolutions and their numbers of rows.
+// checkConvs validates the convolutions and the number of rows of each.
 func checkConvs(convs []*Conv, lens []int, rows int) error {
 	if err := views.CheckRows(lens, len(convs), "convolution", "x.L", rows); err != nil {
 		return err
@@ -160,8 +158,8 @@ func checkConvs(convs []*Conv, lens []int, rows int) error {
 	return nil
 }
 
-// checkApart makes sure that an output shares no memory with the weights of a convolution, the one
-// of number i of so many.
+// checkApart makes sure that an output does not overlap the weights of the convolution, which is
+// number i of the call.
 func (c *Conv) checkApart(out *argument, i, of int) error {
 	if out.Empty() {
 		return nil
@@ -181,11 +179,11 @@ func (c *Conv) checkApart(out *argument, i, of int) error {
 	return nil
 }
 
-// block is how many channels a unit has.
+// block returns the number of channels of a unit.
 func (g *ConvConfig) block() int { return max(1, min(convTaps/g.Width, 1024)) }
 
-// convolve is all rows of some channels of one sequence, from the last, so that they may replace
-// the inputs.
+// convolve computes all rows of one unit: a block of channels of one sequence. It begins with the
+// last row, so that outputs may overwrite inputs.
 func (j *job) convolve(c *Conv, piece int) {
 	g := &c.config
 	from := piece * g.block()
@@ -197,7 +195,7 @@ func (j *job) convolve(c *Conv, piece int) {
 			taps[k*n+i] = w
 		}
 	}
-	for k := range g.Width - 1 { // what comes before this call
+	for k := range g.Width - 1 { // inputs before this call
 		copy(before[k*n:][:n], c.inputs.row(c.inputs.length-g.Width+1+k, g.Channels)[from:])
 	}
 	x, dst := &j.all[1], &j.all[0]
@@ -223,19 +221,19 @@ func (j *job) convolve(c *Conv, piece int) {
 	}
 }
 
-// Start says which inputs come before an empty sequence: [1, 1, Width−1, Channels], oldest first.
-// The checkpoint is gone. A Conv with inputs is [attn.ErrLength].
+// Start sets the inputs before an empty sequence, [1, 1, Width−1, Channels], oldest first, and
+// drops the checkpoint. A Conv with inputs is [attn.ErrLength].
 func (c *Conv) Start(x attn.Tensor) (err error) {
 	defer views.NameFunction("nn.Conv.Start", &err)
 	if c.inputs.length != 0 {
 		return views.Fail(attn.ErrLength, "the convolution has %d inputs, want an empty one",
 			c.inputs.length)
 	}
-	err = c.each(&x, false, func(position int, row []float32) {
+	err = c.eachInput(&x, false, func(position int, row []float32) {
 		stop.Copy(c.inputs.row(position, c.config.Channels), row)
 	})
 	if err == nil {
-		c.kept = nil // of what was there before
+		c.kept = nil // it is of the earlier contents
 	}
 	return err
 }
@@ -243,13 +241,14 @@ func (c *Conv) Start(x attn.Tensor) (err error) {
 // Read writes the last Width−1 inputs to x, [1, 1, Width−1, Channels], oldest first.
 func (c *Conv) Read(x attn.Tensor) (err error) {
 	defer views.NameFunction("nn.Conv.Read", &err)
-	return c.each(&x, true, func(position int, row []float32) {
+	return c.eachInput(&x, true, func(position int, row []float32) {
 		stop.Copy(row, c.inputs.row(position, c.config.Channels))
 	})
 }
 
-// each visits the positions of the last Width−1 inputs and the rows of x.
-func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []float32)) error {
+// eachInput visits the positions of the last Width−1 inputs and the rows of x.
+func (c *Conv) eachInput(x *attn.Tensor, writes bool,
+	visit func(position int, row []float32)) error {
 	a := argumentOf("x", x)
 	if err := a.Check("x"); err != nil {
 		return err
@@ -273,8 +272,9 @@ func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []
 	return nil
 }
 
-// Truncate forgets the inputs from n on: n from the last multiple of 16 on that Len has reached, or
-// exactly the checkpoint's position; else it is [attn.ErrLength]. A checkpoint beyond n is gone.
+// Truncate removes the inputs from position n on. n must be between the largest multiple of 16 up
+// to Len, and Len, or be exactly the checkpoint's position, else it is [attn.ErrLength]. A
+// checkpoint beyond n is dropped.
 func (c *Conv) Truncate(n int) (err error) {
 	defer views.NameFunction("nn.Conv.Truncate", &err)
 	length := c.inputs.length
@@ -299,7 +299,7 @@ func (c *Conv) Truncate(n int) (err error) {
 	return nil
 }
 
-// Checkpoint keeps a copy of what Truncate to the current length needs, in place of an earlier one.
+// Checkpoint saves the current inputs for [Conv.Truncate] and replaces an earlier checkpoint.
 func (c *Conv) Checkpoint() {
 	if c.kept == nil {
 		c.kept = &convInputs{data: make([]float32, len(c.inputs.data))}
@@ -308,7 +308,7 @@ func (c *Conv) Checkpoint() {
 	stop.Copy(c.kept.data, c.inputs.data)
 }
 
-// Fork returns a copy that goes on by itself, the checkpoint included. Weights are shared.
+// Fork returns an independent copy of the sequence and its checkpoint. Weights are shared.
 func (c *Conv) Fork() *Conv {
 	f := &Conv{config: c.config, inputs: *c.inputs.clone()}
 	if c.kept != nil {
@@ -323,7 +323,7 @@ func (s *convInputs) clone() *convInputs {
 	return d
 }
 
-// Reset makes the sequence empty again; the checkpoint is gone.
+// Reset makes the sequence empty and drops the checkpoint.
 func (c *Conv) Reset() {
 	c.inputs.length, c.kept = 0, nil
 	stop.Clear(c.inputs.data)

@@ -9,20 +9,20 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// A file has a header, the inputs, those of the checkpoint if there is one, and a checksum of all
+// A file has a header, the inputs, the checkpoint's inputs if there is one, and a checksum of all
 // of it. Numbers are little endian.
 
 const convMagic = "attnconv\x01\x00\x00\x00"
 
-// convHeader is what comes first.
+// convHeader is the beginning of a file.
 type convHeader struct {
 	Magic                        [len(convMagic)]byte
 	Channels, Width, Checkpoints uint32
 	Length, CheckpointLength     uint64
 }
 
-// Save writes the inputs that matter and the checkpoint, not the weights, and returns how many
-// bytes it has written.
+// Save writes the last inputs and the checkpoint, not the weights, and returns the number of bytes
+// written.
 func (c *Conv) Save(w io.Writer) (_ int64, err error) {
 	defer views.NameFunction("nn.Conv.Save", &err)
 	h := convHeader{Magic: [len(convMagic)]byte([]byte(convMagic)),
@@ -45,8 +45,9 @@ func (c *Conv) Save(w io.Writer) (_ int64, err error) {
 	return to.End()
 }
 
-// Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
-// Channels or Width is [attn.ErrShape], a damaged one [attn.ErrFormat], and nothing has changed.
+// Load replaces the sequence by the one that Save wrote, and reads no further. A file of other
+// Channels or Width is [attn.ErrShape], a damaged one [attn.ErrFormat]. On an error nothing has
+// changed.
 func (c *Conv) Load(r io.Reader) (_ int64, err error) {
 	defer views.NameFunction("nn.Conv.Load", &err)
 	from := frames.NewNumberReader(r)
@@ -63,8 +64,8 @@ func (c *Conv) Load(r io.Reader) (_ int64, err error) {
 			h.Channels, h.Width, c.config.Channels, c.config.Width)
 	case h.Checkpoints > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
 		h.Checkpoints == 0 && h.CheckpointLength > 0:
-		return from.N, views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and that of %d",
-			h.Length, h.Checkpoints, h.CheckpointLength)
+		return from.N, views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and "+
+			"checkpoint length %d", h.Length, h.Checkpoints, h.CheckpointLength)
 	}
 	all := [2]*convInputs{{length: int(h.Length)}, {length: int(h.CheckpointLength)}}
 	for _, s := range all[:1+h.Checkpoints] {

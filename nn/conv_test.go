@@ -50,7 +50,7 @@ func convolved(c *Conv, x attn.Tensor, before attn.Tensor) []float32 {
 	return y
 }
 
-// part is rows of a sequence as a call takes them.
+// part is the rows of a sequence that one call appends.
 func part(x attn.Tensor, from, to int) attn.Tensor { return x.Slice(from, to) }
 
 // Any cut of a sequence into calls, in place or not, gives what the formula gives for the whole.
@@ -222,7 +222,7 @@ func TestConvTruncate(t *testing.T) {
 	damaged := bytes.Clone(saved)
 	binary.LittleEndian.PutUint32(damaged[len(convMagic)+2*4:], 0) // of 1 checkpoint
 	_, err = loaded.Load(bytes.NewReader(damaged))
-	mustFail(t, err, attn.ErrFormat, "the file has length 64, 0 checkpoints and that of 29")
+	mustFail(t, err, attn.ErrFormat, "the file has length 64, 0 checkpoints and checkpoint length 29")
 	_, err = convOf(t, r, channels+1, width, None).Load(bytes.NewReader(saved))
 	mustFail(t, err, attn.ErrShape, "the file has 9 channels and width 4, want 10 and 4")
 	var again bytes.Buffer
@@ -236,13 +236,13 @@ func TestConvTruncate(t *testing.T) {
 			}
 			got, err := loaded.Save(&limited{n, says})
 			if got != int64(n) || !errors.Is(err, want) {
-				t.Errorf("a writer that takes %d bytes and says %v: Save returns %d and %v", n, says, got, err)
+				t.Errorf("a writer that accepts %d bytes and returns %v: Save returns %d and %v", n, says, got, err)
 			}
 		}
 	}
 }
 
-// limited is a writer that takes so many bytes, and then says something or nothing.
+// limited is a writer that accepts a number of bytes and then returns an error, or none.
 type limited struct {
 	left int
 	says error

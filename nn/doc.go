@@ -1,23 +1,20 @@
-// Package nn has what engines compute between attention and products by matrices: norms, sums,
-// activations, gates, rotation of positions, causal convolution, and scores of documents by
-// vectors of their tokens.
+// Package nn computes the layers of a model between attention and matrix products: norms, residual
+// sums, activations, gates, rotary positions, causal convolution, and MaxSim scores of documents.
 //
-// It keeps the promise of package attn: each function has one order of operations, so results have
-// the same bits on every CPU, for any number of threads, in any batch and from views of any
-// strides. Nothing is allocated in calls, but what a [Rope] keeps of positions that it meets for
-// the first time.
+// As in package attn, each function has a fixed order of operations: results have the same bits on
+// every CPU, for any number of threads, in any batch and from views of any strides. Calls allocate
+// nothing, except that a [Rope] keeps the angles of positions that it meets for the first time.
 //
-// Functions take views [B, H, L, D] and work along D, row by row. All views of a call have the same
-// dimensions; inputs may repeat elements by the stride [attn.Broadcast]. dst may be an input
-// exactly, with the same memory and strides, so that a function works in place. Any other overlap
-// of dst with an argument is [attn.ErrOverlap]. A call writes all of dst or, if it returns an
-// error, nothing.
+// Arguments are views [B, H, L, D]; functions work along D, row by row. All views of a call have
+// the same dimensions; inputs may repeat elements by the stride [attn.Broadcast]. To work in place,
+// dst may be exactly an input, with the same memory and strides. Any other overlap of dst with an
+// argument is [attn.ErrOverlap]. A call writes all of dst or, if it returns an error, nothing.
 //
 // The first argument is the pool whose workers share the rows; nil computes on the calling
-// goroutine. A closed pool is [attn.ErrClosed]. Views escape to the heap, as those of
-// [attn.Pool.Attend] do: buffers on the caller's stack become buffers on the heap.
+// goroutine. A closed pool is [attn.ErrClosed]. Views escape to the heap, as in [attn.Pool.Attend]:
+// buffers on the caller's stack become buffers on the heap.
 //
-// Errors wrap those of package attn and name the argument, what came and what is wanted.
+// Errors wrap the errors of package attn and name the argument, the value and what was wanted.
 //
 // # ONNX
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Add is dst = a + b: a residual, or with b repeated by [attn.Broadcast] a bias.
+// Add computes dst = a + b: a residual or, with b repeated by [attn.Broadcast], a bias.
 func Add(p *attn.Pool, dst, a, b attn.Tensor) (err error) {
 	defer views.NameFunction("nn.Add", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("b", &b), argumentOf("a", &a)}
@@ -68,7 +68,7 @@ func (a Activation) String() string {
 	return activationNames[a]
 }
 
-// functions are what kernels call them.
+// functions maps activations to the functions of kernels.
 var functions = [...]elements.Function{SiLU: elements.SiLU, GELU: elements.GELU,
 	GELUTanh: elements.GELUTanh, ReLU: elements.ReLU, ReLUSquared: elements.ReLUSquared,
 	Sigmoid: elements.Sigmoid, Tanh: elements.Tanh, Softplus: elements.Softplus, Exp: elements.Exp}
@@ -80,7 +80,7 @@ func checkActivation(name string, a Activation) error {
 	return nil
 }
 
-// Activate is dst = a(x). An activation that is none is [attn.ErrOption].
+// Activate computes dst = a(x). An unknown activation is [attn.ErrOption].
 func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) (err error) {
 	defer views.NameFunction("nn.Activate", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
@@ -97,8 +97,8 @@ func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) (err error) {
 	return j.run(p)
 }
 
-// Gate is dst = a(gate)·up, as Shazeer (2020) defines it, rounded once more: SwiGLU with [SiLU],
-// GeGLU with [GELU], ReGLU with [ReLU]. An activation that is none is [attn.ErrOption].
+// Gate computes dst = a(gate)·up, as Shazeer (2020) defines it, with the product rounded: SwiGLU
+// with [SiLU], GeGLU with [GELU], ReGLU with [ReLU]. An unknown activation is [attn.ErrOption].
 func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) (err error) {
 	defer views.NameFunction("nn.Gate", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up),
@@ -116,12 +116,13 @@ func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) (err error) {
 	return j.run(p)
 }
 
-// GateClamped is the gate of gpt-oss: with g = min(gate, limit) and u = up within ±limit,
+// GateClamped computes the gate of gpt-oss, with g = min(gate, limit) and up clamped to u within
+// ±limit:
 //
 //	dst = (g·σ(alpha·g))·(u + 1)
 //
-// each operation rounded; gate −Inf gives 0, unless up is NaN. alpha has to be positive and finite,
-// limit positive, else [attn.ErrOption]; a limit of +Inf is none.
+// Each operation is rounded; a gate of −Inf gives 0, unless up is NaN. alpha must be positive and
+// finite, limit positive, else [attn.ErrOption]; a limit of +Inf means no limit.
 func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) (err error) {
 	defer views.NameFunction("nn.GateClamped", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up), argumentOf("gate", &gate)}

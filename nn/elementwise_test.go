@@ -52,7 +52,7 @@ func wide(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// Activations and gates are those of each element, in place of either input, too.
+// Activations and gates work element by element, in place of either input, too.
 func TestActivate(t *testing.T) {
 	forEachISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))

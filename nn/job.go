@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// host is what this CPU wants.
+// host is the tuning of this CPU.
 var host = tuning.Host()
 
 // isa is the implementation of the kernels.
@@ -32,15 +32,15 @@ const (
 )
 
 const (
-	// pieceElements is how many elements of a row an operation takes together that goes element by
-	// element.
+	// pieceElements is how many elements of a row one unit of an elementwise operation has.
 	pieceElements = kernel.CallElements
 
-	// partElements is how many elements a worker takes together: some microseconds.
+	// partElements is how many elements a part of the work has: some microseconds.
 	partElements = 4 * kernel.CallElements
 )
 
-// job is a call. Its work is divided into units, rows or pieces of rows, and these into parts.
+// job is a call. Its work is divided into units, which are rows or pieces of rows; consecutive
+// units form a part.
 type job struct {
 	operation
 	all          [4]argument // outputs, then inputs
@@ -51,11 +51,11 @@ type job struct {
 	rope         *Rope
 	positions    []int32
 	inverse      bool
-	convs        []*Conv // the memory is kept
+	convs        []*Conv // put keeps the array for the next call
 
 	pieces, units, unitsOfPart int
 
-	// From memory, kernels prefetch what is read and written some units later.
+	// Kernels prefetch from memory what is read and written unitsAhead units later.
 	ahead      elements.Ahead
 	unitsAhead int
 }
@@ -73,13 +73,13 @@ func (j *job) byRows() {
 	}
 }
 
-// fromMemory reports whether the output does not stay in the cache, nor does what it is made of.
+// fromMemory reports whether the output, and so each input, is too large for the cache.
 func (j *job) fromMemory() bool {
 	return host.PrefetchRows > 0 && 4*j.units*(j.all[0].D/j.pieces) > host.L2
 }
 
-// byElements divides work into pieces of rows. If elements of all views lie alike, without gaps,
-// they are one row.
+// byElements divides work into pieces of rows. Views of the same strides without gaps are treated
+// as a single row.
 func (j *job) byElements(views int) {
 	a := &j.all[0]
 	if a.Empty() {
@@ -104,7 +104,7 @@ func (j *job) byElements(views int) {
 	}
 }
 
-// run does the job and puts it back.
+// run runs the job and puts it back.
 func (j *job) run(p *attn.Pool) error {
 	err := j.runUnits(p)
 	j.put()
@@ -136,7 +136,7 @@ func (j *job) Work(part int) {
 	j.work(from, min(from+j.unitsOfPart, j.units))
 }
 
-// work does the units from from to to−1.
+// work runs units [from, to).
 func (j *job) work(from, to int) {
 	if j.operation == convolve {
 		for ; from < to; from++ {
@@ -153,7 +153,7 @@ func (j *job) work(from, to int) {
 			for ; piece < j.pieces && from < to; piece++ {
 				from++
 				ahead := j.ahead
-				if from+j.unitsAhead > to { // no units, or those of another worker
+				if from+j.unitsAhead > to { // there are none, or another worker has them
 					ahead = elements.Ahead{}
 				}
 				j.unit(b, h, l, piece, ahead)
@@ -163,7 +163,7 @@ func (j *job) work(from, to int) {
 	}
 }
 
-// unit does one.
+// unit runs the operation on one unit.
 func (j *job) unit(b, h, l, piece int, ahead elements.Ahead) {
 	var x [len(j.all)][]float32
 	for i := range x {

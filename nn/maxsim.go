@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// MaxSim scores documents for a query, both as a vector for each token, as Khattab and Zaharia
+// MaxSim scores documents against a query, with a vector for each token, as Khattab and Zaharia
 // (2020, ColBERT) define it: dst_i is the sum over the query's tokens of the largest dot product
 // with a token of document i.
 //
@@ -22,10 +22,10 @@ import (
 //	lens       tokens of each document; nil is one document
 //	dst        a score for each document
 //
-// Dot products are chains of FMAs in ascending order from +0, as those of attention and of
-// products; sums are 64 partial sums by the token's place mod 64. A document without tokens scores
-// −Inf, a query without tokens 0, and a NaN makes those scores NaN that it is part of. dst shares
-// no memory with the others. Lists of other lengths are attn.ErrLength.
+// Dot products are chains of FMAs in ascending order from +0, as in attention and in products by
+// matrices; sums are 64 partial sums by the token's place mod 64. A document without tokens scores
+// −Inf, a query without tokens 0, and a NaN makes each score NaN that it contributes to. dst must
+// not overlap an input. Lists of other lengths are [attn.ErrLength].
 func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []int) (err error) {
 	defer views.NameFunction("nn.MaxSim", &err)
 	all := [...]argument{argumentOf("documents", &documents), argumentOf("query", &query)}
@@ -41,21 +41,21 @@ func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []in
 	}
 	s := similarities.Get().(*similarity)
 	defer s.put()
-	if err := s.begin(dst, all[:], docs.L, lens); err != nil {
+	if err := s.divide(dst, all[:], docs.L, lens); err != nil {
 		return err
 	}
 	s.docs, s.rows, s.d = *docs, q.L, q.D
 	s.cpu = host
 	s.cpu.ISA = isa
-	s.prepare(q)
+	s.packQuery(q)
 	return s.run(p)
 }
 
-// MaxSimMatrix is MaxSim of documents in a matrix of any format, I8 among them, that is packed once
-// (attn.PackMatrix with Transposed): its outputs are tokens, its inputs the D numbers of their
-// vectors. Dot products are those of the matrix, with Integers of integers; of F32 they have the
-// bits of MaxSim. All of them are kept for the time of the call, tokens of the query by tokens of
-// documents, so that some matrices of thousands of tokens are faster than one of a million.
+// MaxSimMatrix is [MaxSim] of documents packed once in a matrix of any format, such as I8
+// ([attn.PackMatrix] with Transposed): its outputs are tokens, its inputs the D numbers of their
+// vectors. Dot products follow the rules of the matrix, with Integers in integers; in F32 they have
+// the bits of MaxSim. A call holds all products, query tokens × document tokens, so several
+// matrices of thousands of tokens are faster than one of a million.
 func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *attn.Matrix,
 	lens []int) (err error) {
 	defer views.NameFunction("nn.MaxSimMatrix", &err)
@@ -77,7 +77,7 @@ func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *att
 	}
 	s := similarities.Get().(*similarity)
 	defer s.put()
-	if err := s.begin(dst, []argument{q}, outputs, lens); err != nil {
+	if err := s.divide(dst, []argument{q}, outputs, lens); err != nil {
 		return err
 	}
 	s.rows, s.d, s.pitch = q.L, q.D, outputs
@@ -89,37 +89,37 @@ func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *att
 	return s.run(p)
 }
 
-// similarity is a call of MaxSim: documents in parts of some.
+// similarity is a call of MaxSim, divided into ranges of documents.
 type similarity struct {
 	dst      []float32
 	docs     argument
 	cpu      tuning.Row
 	query    []float32
-	few      bool      // tokens of the query, see prepare
-	products []float32 // of the query with a matrix; empty where there is none
-	pitch    int       // of these, or of a block's
-	rows, d  int       // of the query
-	block    int       // tokens of documents that are multiplied together
+	few      bool      // the query has few tokens, see packQuery
+	products []float32 // the query times the matrix; empty without a matrix
+	pitch    int       // row length of products, here or in maxima
+	rows, d  int       // tokens of the query and their dimension
+	block    int       // tokens of documents in one product
 	parts    []docRange
 	lens     []int
 	whole    [1]int
 }
 
-// docRange are documents, and where the tokens of the first one begin.
+// docRange is documents [from, to), and the position of their first token.
 type docRange struct{ from, to, token int }
 
 var similarities = sync.Pool{New: func() any { return new(similarity) }}
 
 const (
-	// partTokens are those of documents that a worker takes together: some microseconds.
+	// partTokens is how many tokens of documents a part of the work has: some microseconds.
 	partTokens = 4 * kernel.Block
 
-	// inner steps of the chains go together.
+	// inner is how many steps of a chain one kernel call computes.
 	inner = 512
 )
 
-// begin checks lists, and divides documents into parts.
-func (s *similarity) begin(dst []float32, inputs []argument, tokens int, lens []int) error {
+// divide checks the lists and divides documents into parts.
+func (s *similarity) divide(dst []float32, inputs []argument, tokens int, lens []int) error {
 	if lens == nil {
 		s.whole[0] = tokens
 		lens = s.whole[:]
@@ -157,7 +157,7 @@ func (s *similarity) begin(dst []float32, inputs []argument, tokens int, lens []
 	return nil
 }
 
-// apartFrom makes sure that an output that is a list shares no memory with an input.
+// apartFrom makes sure that a list as output does not overlap an input.
 func apartFrom(input *argument, out floatList) error {
 	if input.Empty() || len(out.data) == 0 {
 		return nil
@@ -169,9 +169,9 @@ func apartFrom(input *argument, out floatList) error {
 	return nil
 }
 
-// prepare lays out the query. Tokens of documents stay where they lie: they meet the query packed
-// as keys are, 16 tokens to a panel, or as keys themselves the few rows of a short query.
-func (s *similarity) prepare(q *argument) {
+// packQuery copies the query in the layout that kernels need. Documents are read in place: a long
+// query is packed as keys, 16 tokens a panel; for a short one the documents are the keys.
+func (s *similarity) packQuery(q *argument) {
 	if s.few = q.L <= kernel.InPlaceRows && q.D <= kernel.InPlaceDim; s.few {
 		s.pitch, s.block = kernel.Block, kernel.Block
 		for i := range q.L {
@@ -194,14 +194,14 @@ func (s *similarity) run(p *attn.Pool) error {
 	return p.Run(len(s.parts), s)
 }
 
-// put keeps the call's memory for another one.
+// put keeps the memory for the next call.
 func (s *similarity) put() {
 	*s = similarity{query: s.query[:0], products: s.products[:0], parts: s.parts[:0]}
 	similarities.Put(s)
 }
 
-// maxima is the memory of a worker: the largest products of the query's tokens so far, and products
-// with a block of tokens.
+// maxima is a worker's memory: the largest product of each query token so far, and the products
+// with a block of document tokens.
 type maxima struct {
 	best, products []float32
 	queue          kernel.PrefetchQueue
@@ -215,33 +215,33 @@ func (s *similarity) Work(part int) {
 	w.best = grown(w.best, kernel.RoundUp(s.rows, kernel.Panel))
 	r := s.parts[part]
 	if len(s.products) > 0 || s.rows == 0 {
-		s.ofProducts(w, r)
+		s.scoreProducts(w, r)
 	} else {
-		s.ofRows(w, r)
+		s.scoreRows(w, r)
 	}
 	allMaxima.Put(w)
 }
 
-// ofProducts scores documents of which products are there.
-func (s *similarity) ofProducts(w *maxima, r docRange) {
+// scoreProducts scores documents whose products are computed already.
+func (s *similarity) scoreProducts(w *maxima, r docRange) {
 	for i := r.from; i < r.to; i++ {
-		w.begin()
-		s.take(w.best, s.products[min(r.token, len(s.products)):], s.lens[i])
+		w.reset()
+		s.updateBest(w.best, s.products[min(r.token, len(s.products)):], s.lens[i])
 		r.token += s.lens[i]
 		s.dst[i] = s.sum(w)
 	}
 }
 
-// ofRows makes the products of a part's tokens, block by block: documents begin and end anywhere in
-// one.
-func (s *similarity) ofRows(w *maxima, r docRange) {
-	at, n := 0, 0 // in the block, of n tokens
-	left := 0     // tokens of the part behind the block
+// scoreRows scores documents in rows. It multiplies their tokens block by block; documents begin
+// and end anywhere in a block.
+func (s *similarity) scoreRows(w *maxima, r docRange) {
+	at, n := 0, 0 // position in the block, which has n tokens
+	left := 0     // tokens of the part after the block
 	for _, l := range s.lens[r.from:r.to] {
 		left += l
 	}
 	for i := r.from; i < r.to; i++ {
-		w.begin()
+		w.reset()
 		for rest := s.lens[i]; rest > 0; {
 			if at == n {
 				at, n = 0, min(left, s.block)
@@ -251,7 +251,7 @@ func (s *similarity) ofRows(w *maxima, r docRange) {
 			}
 			tokens := min(rest, n-at)
 			if s.few {
-				s.take(w.best, w.products[at:], tokens)
+				s.updateBest(w.best, w.products[at:], tokens)
 			} else {
 				elements.ColumnMaxima(isa, w.best, w.products[at*s.pitch:], tokens, s.pitch)
 			}
@@ -261,8 +261,8 @@ func (s *similarity) ofRows(w *maxima, r docRange) {
 	}
 }
 
-// multiply makes the products of n tokens from one on with the query's, and lets memory bring some
-// of those behind them.
+// multiply multiplies n document tokens, the first at position token, by the query, and prefetches
+// some of the tokens behind them.
 func (s *similarity) multiply(w *maxima, token, n, behind int) {
 	docs := s.docs.Data[token*s.docs.SL:]
 	inMemory := s.docs.SL == s.d && behind >= s.block
@@ -281,7 +281,7 @@ func (s *similarity) multiply(w *maxima, token, n, behind int) {
 	rows := kernel.Sums{O: w.products, Rows: n, PStride: s.docs.SL, OStride: s.pitch}
 	layout := kernel.PanelLayout{Cols: s.pitch, Stride: kernel.Panel, PanelStride: s.d * kernel.Panel}
 	layout.Packed = n >= kernel.PackedRows
-	if inMemory { // kernels bring the panels that are read after these, which are about as much
+	if inMemory { // kernels prefetch as much as they read
 		layout.After = operand.Address(docs, n*s.d)
 	}
 	for x := 0; x < s.d; x += inner {
@@ -290,15 +290,16 @@ func (s *similarity) multiply(w *maxima, token, n, behind int) {
 	}
 }
 
-// begin forgets the document before.
-func (w *maxima) begin() {
+// reset starts a new document.
+func (w *maxima) reset() {
 	for i := range w.best {
 		w.best[i] = float32(math.Inf(-1))
 	}
 }
 
-// take looks at the products of n tokens, in a row for each of the query's.
-func (s *similarity) take(best, products []float32, n int) {
+// updateBest updates the largest products with n more tokens. products has a row for each query
+// token.
+func (s *similarity) updateBest(best, products []float32, n int) {
 	for i := 0; i < s.rows && n > 0; i++ {
 		best[i] = max(best[i], attn.Max(products[i*s.pitch:][:n]))
 	}
@@ -306,7 +307,7 @@ func (s *similarity) take(best, products []float32, n int) {
 
 func (s *similarity) sum(w *maxima) float32 { return elements.Sum(isa, w.best[:s.rows]) }
 
-// grown returns n elements, whose values are left open.
+// grown returns n elements with any values.
 func grown(x []float32, n int) []float32 {
 	if cap(x) < n {
 		return make([]float32, n)

@@ -77,7 +77,7 @@ func TestMaxSim(t *testing.T) {
 	})
 }
 
-// TestMaxSimOfIntegers takes documents of 8 bits, whose products are those of the matrix.
+// TestMaxSimOfIntegers scores documents of 8 bits: products equal the matrix's.
 func TestMaxSimOfIntegers(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	query, documents := randomTensor(r, 1, 1, 9, 64), randomTensor(r, 1, 1, 100, 64)
@@ -207,7 +207,7 @@ func TestMaxSimAllocations(t *testing.T) {
 	must(t, p.Close())
 }
 
-// BenchmarkMaxSim has a query of 32 tokens and documents of 180, beside the product alone.
+// BenchmarkMaxSim measures a query of 32 tokens and documents of 180, and the product alone.
 func BenchmarkMaxSim(b *testing.B) {
 	const tokens, d, each, count = 32, 128, 180, 1000
 	r := rand.New(rand.NewPCG(1, 1))

@@ -14,13 +14,13 @@ import (
 //	dst = x·r·weight, r = 1/√(Σx²/D + eps)
 //
 // Σx² is [attn.Dot], in 64 partial sums; each operation is rounded. weight has D elements; nil
-// leaves that product out. A row of zeros is zeros if eps is 0.
+// omits that product. A row of zeros stays zeros if eps is 0.
 //
 // Where the largest magnitude of a row is above 2⁵⁰, or below 2⁻⁵⁰ and not 0, the row is first
 // multiplied by the power of two t that brings it into [1, 2), and eps by t², unless eps·t² is
 // infinite: finite rows stay finite. A row with a NaN or an infinity becomes NaN.
 //
-// eps that is NaN, negative or infinite is [attn.ErrOption], a weight of another length
+// An eps that is NaN, negative or infinite is [attn.ErrOption], a weight of another length
 // [attn.ErrLength].
 func RMSNorm(p *attn.Pool, dst, x attn.Tensor, weight []float32, eps float32) (err error) {
 	defer views.NameFunction("nn.RMSNorm", &err)
@@ -35,8 +35,8 @@ func RMSNorm(p *attn.Pool, dst, x attn.Tensor, weight []float32, eps float32) (e
 	return j.run(p)
 }
 
-// L2Norm divides each row by its Euclidean norm: dst = x·r, r = 1/√(Σx² + eps), with sums, scaling
-// and errors as [RMSNorm] has them.
+// L2Norm divides each row by its Euclidean norm: dst = x·r, r = 1/√(Σx² + eps). Sums, scaling and
+// errors are as in [RMSNorm].
 func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) (err error) {
 	defer views.NameFunction("nn.L2Norm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
@@ -54,10 +54,10 @@ func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) (err error) {
 //
 //	d = x − Σx/D, r = 1/√(Σd²/D + eps), dst = FMA(d·r, weight, bias)
 //
-// weight and bias have D elements; nil stands for ones and for zeros. A row whose d are all 0 is
-// bias if eps is 0; of equal elements they may be a rounding, which r makes ±1. A row above 2⁵⁰ is
-// scaled as [RMSNorm] does before the mean is taken, then d by its own magnitude, and eps by the
-// square of both. Errors are those of RMSNorm.
+// weight and bias have D elements; nil means ones and zeros. With eps 0, a row whose d are all 0
+// becomes bias; in a row of equal elements d may be a rounding error, which r scales to ±1. A row
+// above 2⁵⁰ is scaled as in [RMSNorm] before its mean is computed, then d by its own magnitude, and
+// eps by the square of both. Errors are as in RMSNorm.
 func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps float32) (err error) {
 	defer views.NameFunction("nn.LayerNorm", &err)
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
@@ -72,8 +72,8 @@ func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps flo
 }
 
 // AddRMSNorm is [Add] and [RMSNorm] in one pass over memory, with the same bits: sum = a + b, dst =
-// RMSNorm(sum). dst and sum may each be exactly a or b; dst and sum that share memory are
-// [attn.ErrOverlap]. Other errors are those of RMSNorm.
+// RMSNorm(sum). dst and sum may each be exactly a or b; dst and sum that overlap are
+// [attn.ErrOverlap]. Other errors are as in RMSNorm.
 func AddRMSNorm(p *attn.Pool, dst, sum, a, b attn.Tensor, weight []float32,
 	eps float32) (err error) {
 	defer views.NameFunction("nn.AddRMSNorm", &err)
@@ -89,7 +89,7 @@ func AddRMSNorm(p *attn.Pool, dst, sum, a, b attn.Tensor, weight []float32,
 	return j.run(p)
 }
 
-// checkNorm validates what norms are given.
+// checkNorm validates the arguments of a norm.
 func checkNorm(all []argument, outputs int, weight, bias []float32, eps float32) error {
 	if err := checkEps(eps); err != nil {
 		return err
@@ -104,14 +104,16 @@ func checkNorm(all []argument, outputs int, weight, bias []float32, eps float32)
 	return checkList("bias", bias, all[0].D)
 }
 
-// Magnitudes outside of these are scaled: squares of those within neither overflow nor vanish.
+// Rows with magnitudes outside [least, most] are scaled: squares within neither overflow nor
+// vanish.
 const (
 	most  = 0x1p+50
 	least = 0x1p-50
 )
 
-// ordinary reports that the largest magnitude of n elements is within least and most, by a sum of
-// squares: that is at least the largest square, and at most n of them, but for roundings.
+// ordinary reports whether the largest magnitude of n elements is within [least, most]. It bounds
+// it by the sum of squares: at least the largest square and, but for rounding, at most n times
+// that.
 func ordinary(squares float32, n int) bool {
 	return squares <= most*most && float64(squares) >= 2*float64(n)*least*least
 }
@@ -127,7 +129,7 @@ func normalizeSum(dst, sum, a, b, weight []float32, eps float32, ahead elements.
 	scaleBySquares(dst, sum, weight, elements.AddSquares(isa, sum, a, b), eps, true, ahead)
 }
 
-// scaleBySquares is the rest of it, with the sum of the row's squares.
+// scaleBySquares normalizes a row by the sum of its squares.
 func scaleBySquares(dst, x, weight []float32, squares, eps float32, mean bool,
 	ahead elements.Ahead) {
 	if !ordinary(squares, len(x)) {
@@ -149,7 +151,7 @@ func scaleBySquares(dst, x, weight []float32, squares, eps float32, mean bool,
 	elements.Scale(isa, dst, x, weight, factor(squares, n, eps), ahead)
 }
 
-// factor is 1/√(squares/n + eps): 0 for a row of zeros without eps.
+// factor returns 1/√(squares/n + eps), and 0 for a row of zeros without eps.
 func factor(squares float32, n int, eps float32) float32 {
 	m := float32(float64(squares)/float64(n)) + eps // the quotient is rounded as if it were once
 	if m == 0 {
@@ -158,10 +160,10 @@ func factor(squares float32, n int, eps float32) float32 {
 	return 1 / float32(math.Sqrt(float64(m)))
 }
 
-// notFinite is the exponent of rows that are not.
+// notFinite is the exponent of rows with a NaN or an infinity.
 const notFinite = math.MaxInt
 
-// exponentOf is the exponent of the power of two by which a row is divided, 0 if it is not scaled.
+// exponentOf returns the exponent of the power of two that a row is divided by, 0 for no scaling.
 func exponentOf(x []float32) int {
 	top := elements.Largest(x)
 	switch {
@@ -173,13 +175,13 @@ func exponentOf(x []float32) int {
 	return math.Ilogb(float64(top))
 }
 
-// scaled is eps·t², t = 2^−exponent, rounded once.
+// scaled returns eps·t², t = 2^−exponent, rounded once.
 func scaled(eps float32, exponent int) float32 {
 	return float32(math.Ldexp(float64(eps), -2*exponent))
 }
 
-// multiply is dst = x·2^−exponent, rounded once: only small numbers need two factors, and they are
-// exact.
+// multiply computes dst = x·2^−exponent, rounded once: only small numbers need two factors, and the
+// first product is exact.
 func multiply(dst, x []float32, exponent int) {
 	if exponent >= -126 {
 		elements.Scale(isa, dst, x, nil, float32(math.Ldexp(1, -exponent)), elements.Ahead{})
@@ -207,7 +209,7 @@ func meanOf(x []float32) float32 {
 	return float32(float64(elements.Sum(isa, x)) / float64(len(x)))
 }
 
-// normalizeExtreme is normalizeMean of a row that may have to be scaled. d is in dst.
+// normalizeExtreme is normalizeMean for a row that may need scaling. d is kept in dst.
 func normalizeExtreme(dst, x, weight, bias []float32, eps float32, ahead elements.Ahead) {
 	exponent := exponentOf(x)
 	switch {

@@ -5,16 +5,17 @@ import (
 	"math/big"
 )
 
-// Powers and logarithms that are the same on every CPU, by math/big. They are made once.
+// Powers and logarithms that are the same on every CPU, by math/big. They are slow, and computed
+// once for each model.
 
 // bigBits is the precision of intermediate results: what is compared differs by 2⁻⁵⁵ or more.
 const bigBits = 320
 
 func newBig(x float64) *big.Float { return new(big.Float).SetPrec(bigBits).SetFloat64(x) }
 
-// power is base^(p/q), correctly rounded to float64, for base ≥ 1, q ≥ 1 and any p, where it is
-// normal; +Inf where it is too large. It looks for the number between whose rounding boundaries the
-// power lies: x is below it where x^q < base^p.
+// power returns base^(p/q), correctly rounded to float64 where that is normal, +Inf where it is too
+// large, for base ≥ 1, q ≥ 1 and any p. It searches for the number between whose rounding
+// boundaries the power lies: x is below the power if x^q < base^p.
 func power(base float64, p, q int) float64 {
 	if base == 1 || p == 0 {
 		return 1
@@ -62,9 +63,8 @@ func bigPower(x *big.Float, n int) *big.Float {
 	return y
 }
 
-// Log is the natural logarithm, correctly rounded, so that it is the same on every CPU, as that of
-// package math is not: for what engines compute from a model's configuration. It takes some
-// microseconds.
+// Log returns the natural logarithm, correctly rounded. Unlike [math.Log] it is the same on every
+// CPU, for numbers that engines compute from a model's configuration. It costs some microseconds.
 func Log(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return math.Log(x) // −Inf, NaN or +Inf everywhere

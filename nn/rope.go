@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// RopeConfig says how channels are rotated by their position, as Su et al. (2021) define it. Pair i
-// turns by position·Base^(−2i/Dim).
+// RopeConfig describes a rotation of channels by position, as Su et al. (2021) define it. Pair i is
+// rotated by the angle position·Base^(−2i/Dim).
 type RopeConfig struct {
 	Dim         int     // channels that rotate, even, at most D and 2¹⁶; the rest pass through
 	Base        float64 // 1 or more
@@ -24,27 +24,27 @@ type RopeConfig struct {
 // Angles are the same on every CPU: a frequency is Base^(−2i/Dim) correctly rounded to float64,
 // then scaled in float64; an angle is position·frequency, rounded once; its sine and cosine are
 // within 1 unit of float64's last place, then multiplied by the attention factor and rounded to
-// float32. Those of positions below 2¹⁸ are kept, 4·Dim bytes each for Dim up to 4096, so that only
-// the first call with a position computes them.
+// float32. For Dim up to 4096 the cosines and sines of positions below 2¹⁸ are kept, 4·Dim bytes a
+// position, so only the first call with a position computes them.
 type Rope struct {
 	config    RopeConfig
-	frequency []float64 // of each pair
+	frequency []float64 // for each pair
 	attention float64
-	from      []int     // the first pair of each kind of positions, and the number of pairs
-	cos, sin  []float32 // of NewRopeTables
-	limit     int       // positions are below it
+	from      []int     // first pair of each kind of positions, then the number of pairs
+	cos, sin  []float32 // tables of NewRopeTables
+	limit     int       // upper bound of positions, exclusive
 
 	filling sync.Mutex
 	kept    []atomic.Pointer[ropeBlock]
 }
 
 const (
-	ropePositions = 64      // of a block of angles
-	ropeKept      = 1 << 18 // positions are kept,
-	ropeKeptDim   = 1 << 12 // where Dim is at most this
+	ropePositions = 64      // positions of a block of angles
+	ropeKept      = 1 << 18 // positions below it are kept
+	ropeKeptDim   = 1 << 12 // if Dim is at most this
 )
 
-// ropeBlock has the cosines of the pairs of some positions, and then their sines.
+// ropeBlock has for each of its positions the cosines of all pairs, then their sines.
 type ropeBlock struct {
 	filled atomic.Uint64 // a bit for each position
 	values []float32
@@ -55,8 +55,8 @@ const (
 	maxRopeDim  = 1 << 16
 )
 
-// NewRope returns a rotation. Configurations outside their domain are [attn.ErrOption], a Dim that
-// is not even and positive [attn.ErrShape].
+// NewRope returns a rotation. A field outside its range is [attn.ErrOption], a Dim that is not even
+// and positive [attn.ErrShape].
 func NewRope(c RopeConfig) (_ *Rope, err error) {
 	defer views.NameFunction("nn.NewRope", &err)
 	if err := c.checkDim(); err != nil {
@@ -66,7 +66,7 @@ func NewRope(c RopeConfig) (_ *Rope, err error) {
 		return nil, views.Fail(attn.ErrOption, "RopeConfig.Base is %v, want 1 to %g", c.Base, maxBase)
 	}
 	r := &Rope{config: c, limit: maxPosition + 1}
-	r.config.Scaling.Factors, r.config.Scaling.Sections = nil, nil // the caller's
+	r.config.Scaling.Factors, r.config.Scaling.Sections = nil, nil // they belong to the caller
 	if r.frequency, r.attention, err = c.frequencies(); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func NewRope(c RopeConfig) (_ *Rope, err error) {
 }
 
 // NewRopeTables returns a rotation by the caller's cosines and sines, [positions, Dim/2], which are
-// kept by reference. Base has to be 0, and Scaling only has Sections, else [attn.ErrOption]; tables
-// of different lengths, or not of whole positions, are [attn.ErrLength].
+// kept by reference. Base must be 0 and Scaling may set only Sections, else [attn.ErrOption];
+// tables of different lengths, or not of whole positions, are [attn.ErrLength].
 func NewRopeTables(c RopeConfig, cos, sin []float32) (_ *Rope, err error) {
 	defer views.NameFunction("nn.NewRopeTables", &err)
 	if err := c.checkDim(); err != nil {
@@ -115,7 +115,7 @@ func (c *RopeConfig) checkDim() error {
 	return nil
 }
 
-// kinds are the first pairs of each kind of positions, and the number of pairs.
+// kinds returns the first pair of each kind of positions, then the number of pairs.
 func (c *RopeConfig) kinds() ([]int, error) {
 	if c.Scaling.Sections == nil {
 		return []int{0, c.Dim / 2}, nil
@@ -135,22 +135,22 @@ func (c *RopeConfig) kinds() ([]int, error) {
 	return from, nil
 }
 
-// Rotate turns the channels of each row of x by the angles of its position:
+// Rotate rotates the channel pairs of each row of x by the angles of its position:
 //
 //	y₀ = FMA(x₀, cos, −(x₁·sin)), y₁ = FMA(x₁, cos, x₀·sin)
 //
-// with the products rounded; channels from Dim on are copied. Heads of x are alike. positions has
-// those of the L positions, or of each batch entry B·L of them; with Sections those of each kind,
-// [kinds][B·L]. nil stands for 0, 1, … in each batch entry. D below Dim is [attn.ErrShape], another
-// number of positions [attn.ErrLength], a position below 0 or above 2²⁸, or beyond a table,
-// [attn.ErrOption], dst that shares memory with a table [attn.ErrOverlap].
+// The products are rounded; channels from Dim on are copied. positions has L elements, the same for
+// all batch entries, or B·L; with Sections it is [kinds][B·L]. nil means 0, 1, … in each batch
+// entry. All heads of a row have the same position. D below Dim is [attn.ErrShape], another number
+// of positions [attn.ErrLength], a position below 0, above 2²⁸ or beyond a table [attn.ErrOption],
+// a dst that overlaps a table [attn.ErrOverlap].
 func (r *Rope) Rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32) (err error) {
 	defer views.NameFunction("nn.Rope.Rotate", &err)
 	return r.rotate(p, dst, x, positions, false)
 }
 
-// Inverse turns by the opposite angles, so that it takes a rotation back. An attention factor
-// multiplies once more: it is for turning, and not taken back.
+// Inverse rotates by the opposite angles and so undoes [Rope.Rotate], except for the attention
+// factor: it multiplies by that once more.
 func (r *Rope) Inverse(p *attn.Pool, dst, x attn.Tensor, positions []int32) (err error) {
 	defer views.NameFunction("nn.Rope.Inverse", &err)
 	return r.rotate(p, dst, x, positions, true)
@@ -195,7 +195,7 @@ func (r *Rope) checkPositions(x *argument, positions []int32) error {
 	return nil
 }
 
-// position is that of a row, of a kind of positions.
+// position returns the position of a row, for a kind of positions.
 func (j *job) position(b, l, kind int) int {
 	a := &j.all[0]
 	switch n := len(j.positions); {
@@ -211,39 +211,39 @@ func (j *job) position(b, l, kind int) int {
 func (j *job) rotateRow(dst, x []float32, b, l int) {
 	r := j.rope
 	for kind, from := range r.from[:len(r.from)-1] {
-		r.section(dst, x, from, r.from[kind+1], j.position(b, l, kind), j.inverse)
+		r.rotateSection(dst, x, from, r.from[kind+1], j.position(b, l, kind), j.inverse)
 	}
 	if rest := r.config.Dim; len(x) > rest && &dst[0] != &x[0] {
 		stop.Copy(dst[rest:], x[rest:])
 	}
 }
 
-// section rotates the pairs from from to to−1 by the angles of a position.
-func (r *Rope) section(dst, x []float32, from, to, position int, inverse bool) {
+// rotateSection rotates pairs [from, to) by the angles of a position.
+func (r *Rope) rotateSection(dst, x []float32, from, to, position int, inverse bool) {
 	if from == to {
 		return
 	}
 	half := r.config.Dim / 2
 	if r.cos != nil {
 		at := position * half
-		r.turn(dst, x, r.cos[at+from:at+to], r.sin[at+from:at+to], from, inverse)
+		r.rotatePairs(dst, x, r.cos[at+from:at+to], r.sin[at+from:at+to], from, inverse)
 		return
 	}
 	if position < ropeKept && r.kept != nil {
 		c, s := r.angles(position)
-		r.turn(dst, x, c[from:to], s[from:to], from, inverse)
+		r.rotatePairs(dst, x, c[from:to], s[from:to], from, inverse)
 		return
 	}
 	var c, s [64]float32
 	for i := from; i < to; i += len(c) {
 		n := min(len(c), to-i)
-		r.compute(c[:n], s[:n], i, position)
-		r.turn(dst, x, c[:n], s[:n], i, inverse)
+		r.computeAngles(c[:n], s[:n], i, position)
+		r.rotatePairs(dst, x, c[:n], s[:n], i, inverse)
 	}
 }
 
-// turn rotates as many pairs as there are cosines.
-func (r *Rope) turn(dst, x, c, s []float32, from int, inverse bool) {
+// rotatePairs rotates len(c) pairs, from being the first.
+func (r *Rope) rotatePairs(dst, x, c, s []float32, from int, inverse bool) {
 	if r.config.Interleaved {
 		elements.RotatePairs(isa, dst[2*from:], x[2*from:], c, s, inverse)
 		return
@@ -251,19 +251,20 @@ func (r *Rope) turn(dst, x, c, s []float32, from int, inverse bool) {
 	elements.RotateHalves(isa, dst[from:], x[from:], c, s, r.config.Dim/2, inverse)
 }
 
-// angles are the cosines and sines of a position that is kept.
+// angles returns the cosines and sines of a position below ropeKept.
 func (r *Rope) angles(position int) (c, s []float32) {
 	half, bit := r.config.Dim/2, uint64(1)<<(position%ropePositions)
 	block := r.kept[position/ropePositions].Load()
 	if block == nil || block.filled.Load()&bit == 0 {
-		block = r.fill(position)
+		block = r.fillBlock(position)
 	}
 	row := block.values[position%ropePositions*2*half:]
 	return row[:half], row[half : 2*half]
 }
 
-// fill computes the angles of a position, unless another goroutine has.
-func (r *Rope) fill(position int) *ropeBlock {
+// fillBlock computes the angles of a position, unless another goroutine has done so, and returns
+// the block.
+func (r *Rope) fillBlock(position int) *ropeBlock {
 	r.filling.Lock()
 	defer r.filling.Unlock()
 	half, bit := r.config.Dim/2, uint64(1)<<(position%ropePositions)
@@ -274,14 +275,14 @@ func (r *Rope) fill(position int) *ropeBlock {
 	}
 	if block.filled.Load()&bit == 0 {
 		row := block.values[position%ropePositions*2*half:]
-		r.compute(row[:half], row[half:2*half], 0, position)
+		r.computeAngles(row[:half], row[half:2*half], 0, position)
 		block.filled.Or(bit)
 	}
 	return block
 }
 
-// compute writes cosines and sines of pairs from from on.
-func (r *Rope) compute(c, s []float32, from, position int) {
+// computeAngles writes the cosines and sines of len(c) pairs, from being the first.
+func (r *Rope) computeAngles(c, s []float32, from, position int) {
 	for i := range c {
 		sine, cosine := sincos(float64(float64(position) * r.frequency[from+i]))
 		c[i], s[i] = float32(float64(cosine*r.attention)), float32(float64(sine*r.attention))

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// RopeScalingType says how frequencies are scaled for more positions than a model was trained on.
+// RopeScalingType is a method of scaling frequencies for more positions than a model was trained
+// on.
 type RopeScalingType int
 
 const (
@@ -16,17 +17,17 @@ const (
 	NoScaling RopeScalingType = iota
 	// LinearScaling divides frequencies by Factor (Chen et al. 2023).
 	LinearScaling
-	// NTK takes Base·s^(Dim/(Dim−2)) as base, s = Factor·Length/Original − (Factor − 1), as
-	// "dynamic" scaling of Transformers does for a sequence of Length; below Original that counts
+	// NTK replaces the base by Base·s^(Dim/(Dim−2)), s = Factor·Length/Original − (Factor − 1), as
+	// "dynamic" scaling of Transformers does for a sequence of Length. A Length below Original counts
 	// as Original.
 	NTK
-	// YaRN divides slow frequencies by Factor and leaves fast ones, with a ramp between those that
-	// turn BetaFast and BetaSlow times in Original positions (Peng et al. 2023). 0 is 32, and 1. As in
-	// Transformers both ends are moved to pairs that there are, so that a ramp may begin within those
-	// where all are fast or slow.
+	// YaRN divides slow frequencies by Factor and keeps fast ones (Peng et al. 2023). Between the
+	// frequencies that turn BetaFast (0: 32) and BetaSlow (0: 1) times in Original positions it
+	// interpolates. As in Transformers both ends of this ramp are clamped to existing pairs, even
+	// where all pairs are fast or slow.
 	YaRN
-	// Llama3 divides frequencies by Factor that turn less than LowFreqFactor times in Original
-	// positions, leaves those that turn more than HighFreqFactor times, and interpolates between.
+	// Llama3 divides frequencies that turn less than LowFreqFactor times in Original positions by
+	// Factor, keeps frequencies that turn more than HighFreqFactor times, and interpolates between.
 	Llama3
 	// LongRope divides frequency i by Factors[i] (Ding et al. 2024): the short or the long ones, as
 	// the caller chooses.
@@ -44,12 +45,12 @@ func (t RopeScalingType) String() string {
 	return scalingNames[t]
 }
 
-// RopeScaling has the fields of models' files. What a type does not use has to be 0, else
-// [attn.ErrOption]. AttentionFactor multiplies cosines and sines, of any type but NoScaling; 0 is
-// the type's own: 0.1·ln Factor + 1 for YaRN, 1 for others. Factor and the other numbers are at
-// most 1e9, Factor at least 1; Factors of another length are [attn.ErrLength]. Sections go with any
-// type: for each kind of positions, in order, how many pairs turn by it (M-RoPE of Qwen2-VL), Dim/2
-// together.
+// RopeScaling has the fields of models' files. A field that Type does not use must be 0, else
+// [attn.ErrOption]. AttentionFactor multiplies cosines and sines, for any type but NoScaling; 0
+// means the type's default: 0.1·ln Factor + 1 for YaRN, 1 for others. Numbers are at most 1e9,
+// Factor is at least 1; Factors of another length are [attn.ErrLength]. Sections may be set for any
+// type: the number of pairs that each kind of positions rotates, in order (M-RoPE of Qwen2-VL),
+// Dim/2 in total.
 type RopeScaling struct {
 	Type                                  RopeScalingType
 	Factor, LowFreqFactor, HighFreqFactor float64
@@ -78,7 +79,7 @@ const (
 var fieldNames = [...]string{"Factor", "LowFreqFactor", "HighFreqFactor", "BetaFast", "BetaSlow",
 	"AttentionFactor", "Original", "Length"}
 
-// uses are the numbers that each type has.
+// uses lists the fields that each type uses.
 var uses = [...][]field{
 	NoScaling:     {},
 	LinearScaling: {factorField, attentionField},
@@ -93,7 +94,7 @@ func (s *RopeScaling) values() [fields]float64 {
 		s.AttentionFactor, float64(s.Original), float64(s.Length)}
 }
 
-// checkUnused makes sure that a scaling with tables is none.
+// checkUnused makes sure that nothing but Sections is set, as tables need.
 func (s *RopeScaling) checkUnused() error {
 	if s.Type != NoScaling {
 		return views.Fail(attn.ErrOption, "RopeScaling.Type is %v, want NoScaling with tables", s.Type)
@@ -101,7 +102,7 @@ func (s *RopeScaling) checkUnused() error {
 	return s.check(0)
 }
 
-// check validates what is there for a number of pairs.
+// check validates the fields for a number of pairs.
 func (s *RopeScaling) check(pairs int) error {
 	if s.Type < 0 || s.Type >= scalingTypes {
 		return views.Fail(attn.ErrOption, "RopeScaling.Type is %v, want NoScaling to LongRope", s.Type)
@@ -162,7 +163,7 @@ const (
 	maxFrequency = maxAngle / maxPosition
 )
 
-// frequencies are those of each pair, scaled, and the attention factor.
+// frequencies returns the scaled frequency of each pair, and the attention factor.
 func (c *RopeConfig) frequencies() (list []float64, attention float64, err error) {
 	s := &c.Scaling
 	pairs := c.Dim / 2
@@ -173,7 +174,7 @@ func (c *RopeConfig) frequencies() (list []float64, attention float64, err error
 	if s.Type == YaRN && base == 1 {
 		return nil, 0, views.Fail(attn.ErrOption, "RopeConfig.Base is 1, want more for YaRN")
 	}
-	if s.Type == NTK && c.Dim > 2 { // with one pair there is no other frequency than 1
+	if s.Type == NTK && c.Dim > 2 { // a single pair has frequency 1 for any base
 		base = s.ntkBase(base, c.Dim)
 		if !(base <= maxBase) {
 			return nil, 0, views.Fail(attn.ErrOption, "RopeScaling makes the base %v, want at most %g", base,
@@ -190,9 +191,9 @@ func (c *RopeConfig) frequencies() (list []float64, attention float64, err error
 			list[i] /= s.Factor
 		}
 	case YaRN:
-		s.yarn(list, c)
+		s.applyYaRN(list, c)
 	case Llama3:
-		s.llama3(list)
+		s.applyLlama3(list)
 	case LongRope:
 		for i := range list {
 			if list[i] /= s.Factors[i]; list[i] > maxFrequency {
@@ -214,7 +215,7 @@ func (s *RopeScaling) attention() float64 {
 	return 1
 }
 
-// ntkBase is the base of NTK: base·scale^(Dim/(Dim−2)).
+// ntkBase returns the base for NTK: base·scale^(Dim/(Dim−2)).
 func (s *RopeScaling) ntkBase(base float64, dim int) float64 {
 	length := max(s.Length, s.Original)
 	scale := float64(float64(s.Factor*float64(length))/float64(s.Original)) - float64(s.Factor-1)
@@ -223,7 +224,7 @@ func (s *RopeScaling) ntkBase(base float64, dim int) float64 {
 
 func betasFall(fast, slow float64) bool { return fast > slow }
 
-// betas are those of YaRN, or what they are where they are not given.
+// betas returns YaRN's BetaFast and BetaSlow, with defaults filled in.
 func (s *RopeScaling) betas() (fast, slow float64) {
 	fast, slow = s.BetaFast, s.BetaSlow
 	if fast == 0 {
@@ -235,8 +236,8 @@ func (s *RopeScaling) betas() (fast, slow float64) {
 	return fast, slow
 }
 
-// yarn mixes frequencies and those divided by Factor by a ramp.
-func (s *RopeScaling) yarn(list []float64, c *RopeConfig) {
+// applyYaRN interpolates between each frequency and the same divided by Factor, by a ramp.
+func (s *RopeScaling) applyYaRN(list []float64, c *RopeConfig) {
 	fast, slow := s.betas()
 	low := max(math.Floor(s.pairOf(fast, c)), 0)
 	high := min(math.Ceil(s.pairOf(slow, c)), float64(c.Dim-1))
@@ -249,7 +250,8 @@ func (s *RopeScaling) yarn(list []float64, c *RopeConfig) {
 	}
 }
 
-// pairOf is the pair, not a whole one, that turns a number of times in Original positions.
+// pairOf returns the fractional index of the pair that turns a number of times in Original
+// positions.
 func (s *RopeScaling) pairOf(turns float64, c *RopeConfig) float64 {
 	ratio := float64(s.Original) / float64(turns*twoPi)
 	return float64(float64(c.Dim)*Log(ratio)) / float64(2*Log(c.Base))
@@ -257,8 +259,8 @@ func (s *RopeScaling) pairOf(turns float64, c *RopeConfig) float64 {
 
 const twoPi = 2 * math.Pi
 
-// llama3 divides slow frequencies.
-func (s *RopeScaling) llama3(list []float64) {
+// applyLlama3 divides slow frequencies by Factor and interpolates the ones between slow and fast.
+func (s *RopeScaling) applyLlama3(list []float64) {
 	original := float64(s.Original)
 	for i, f := range list {
 		wave := twoPi / f

@@ -146,7 +146,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// The frequencies of scaling are those of Transformers' formulas.
+// Scaled frequencies equal Transformers' formulas.
 func TestRopeScaling(t *testing.T) {
 	const dim = 64
 	plain := make([]float64, dim/2)
@@ -215,8 +215,8 @@ func TestRopeScaling(t *testing.T) {
 	}
 }
 
-// Rotated rows are those of the formula in float64, for both kinds of pairs, in place, of any
-// positions, with channels that pass through; and Inverse takes them back.
+// Rotated rows equal the formula in float64, for both kinds of pairs, in place, of any
+// positions, with channels that pass through; and Inverse undoes them.
 func TestRotate(t *testing.T) {
 	forEachISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -245,7 +245,7 @@ func TestRotate(t *testing.T) {
 					must(t, rope.Inverse(nil, back, dst, positions))
 					for i, e := range back.Data {
 						if math.Abs(float64(e-x.Data[i])) > 1e-6 {
-							t.Fatalf("taken back, element %d is %v, want %v", i, e, x.Data[i])
+							t.Fatalf("undone, element %d is %v, want %v", i, e, x.Data[i])
 						}
 					}
 				}
@@ -344,7 +344,7 @@ func TestRopeTables(t *testing.T) {
 	must(t, err)
 	cos, sin := make([]float32, positions*dim/2), make([]float32, positions*dim/2)
 	for at := range positions {
-		rope.compute(cos[at*dim/2:][:dim/2], sin[at*dim/2:][:dim/2], 0, at)
+		rope.computeAngles(cos[at*dim/2:][:dim/2], sin[at*dim/2:][:dim/2], 0, at)
 	}
 	tables, err := NewRopeTables(RopeConfig{Dim: dim}, cos, sin)
 	must(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop/stoptest"
 )
 
-// shortFunctions take no longer for more memory, or are measured by their operations.
+// shortFunctions need no more time for more memory, or are measured by their operations.
 const shortFunctions = `NewRope NewRopeTables NewConv Conv.Len RopeScalingType.String
 	Activation.String Log`
 
@@ -19,7 +19,7 @@ const shortFunctions = `NewRope NewRopeTables NewConv Conv.Len RopeScalingType.S
 // run long.
 func TestStopsOfTheWorld(t *testing.T) {
 	if testing.Short() || sanitize.Enabled || !isa.SIMD() {
-		t.Skip("an emulated CPU takes other times, a sanitizer looks at all of an operand at once, and " +
+		t.Skip("an emulated CPU has other times, a sanitizer looks at all of an operand at once, and " +
 			"Go code may stop anywhere")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -52,7 +52,7 @@ func TestStopsOfTheWorld(t *testing.T) {
 	must(t, pool.Close())
 }
 
-// convCalls are of so many channels that each row takes megabytes.
+// convCalls are calls with so many channels that each row has megabytes.
 func convCalls(t *testing.T, r *rand.Rand, yield func(function, of string, run func() error)) {
 	const channels, width, l = 1 << 18, 4, 4
 	c := convOf(t, r, channels, width, SiLU)
