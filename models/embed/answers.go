@@ -10,14 +10,14 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// answers are what Qwen3-Reranker scores by: how probable yes is after a question, against no.
+// answers is the head of Qwen3-Reranker: the probability of yes against no after a question.
 type answers struct {
-	rows          []float32 // the weights of yes and of no
+	rows          []float32 // output weights of yes, then of no
 	before, after []int32   // tokens around the question
 	instruction   string
 }
 
-// What Qwen3-Reranker was trained with.
+// Prompts of Qwen3-Reranker's training.
 const (
 	rerankBefore = "<|im_start|>system\nJudge whether the Document meets the requirements based on " +
 		"the Query and the Instruct provided. Note that the answer can only be \"yes\" or \"no\"." +
@@ -26,16 +26,17 @@ const (
 	rerankInstruction = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
-// answersOnly is the rows of yes and no that converters keep of a GGUF file's output.
+// answersOnly is a tensor of GGUF files: the rows of yes and no, which converters keep of the
+// output.
 const answersOnly = "cls.output.weight"
 
-// question is what it is asked.
+// question returns the text of a question.
 func question(instruction, query, text string) string {
 	return "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + text
 }
 
-// takeDecoderHead takes the head of a decoder, unless the files say that it makes vectors, and how.
-func (m *Model) takeDecoderHead(b *builder) {
+// loadDecoderHead loads the head of a decoder, unless the files have a pooling for vectors.
+func (m *Model) loadDecoderHead(b *builder) {
 	if m.listed {
 		return
 	}
@@ -45,11 +46,11 @@ func (m *Model) takeDecoderHead(b *builder) {
 		m.noVector = errors.New("it has no modules.json that says how vectors are made, want one, or " +
 			"Options.Pooling; without both the model is for Rerank")
 	}
-	m.head = m.takeAnswers(b)
+	m.head = m.loadAnswers(b)
 }
 
-// takeAnswers makes a head of a decoder whose vocabulary has both answers.
-func (m *Model) takeAnswers(b *builder) *head {
+// loadAnswers returns the head of a decoder whose vocabulary has yes and no.
+func (m *Model) loadAnswers(b *builder) *head {
 	a := &answers{instruction: m.options.Instruction}
 	if a.instruction == "" {
 		a.instruction = rerankInstruction
@@ -93,8 +94,7 @@ func (m *Model) takeAnswers(b *builder) *head {
 	return &head{pooling: "lasttoken", labels: []string{"yes"}, answers: a}
 }
 
-// outputs is the table of weights of tokens that are answered: of its own, or that of tokens that
-// are read.
+// outputs returns the table of output weights: a separate one, or the token embeddings.
 func (m *Model) outputs(b *builder) *weights.Table {
 	for _, name := range []string{"lm_head.weight", "output.weight"} {
 		if b.Has(name) {
@@ -104,7 +104,8 @@ func (m *Model) outputs(b *builder) *weights.Table {
 	return m.tables.words
 }
 
-// pair asks whether a text is what a query looks for. What is too long is cut at its end.
+// pair returns the tokens of the question whether a text matches a query. A question that is too
+// long is truncated at its end.
 func (a *answers) pair(t *tokenize.Texts, query, text string) (r tokenize.Read, err error) {
 	asked, err := t.Plain(question(a.instruction, query, text))
 	if err != nil {

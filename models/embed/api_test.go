@@ -84,7 +84,7 @@ func TestPrompts(t *testing.T) {
 		!strings.Contains(err.Error(), `Options.Prompt is "x", want one of ["doc" "query"]`) {
 		t.Errorf("an unknown prompt by option: %v", err)
 	}
-	// Tokens of the prompt, and [CLS], take no part in the pooling.
+	// The pooling excludes tokens of the prompt, and [CLS].
 	write(t, path, "1_Pooling/config.json", []byte(`{"pooling_mode": "weightedmean",
 		"include_prompt": false}`))
 	got := mustEncode(t, mustOpen(t, path, Options{}), "zurich un")[0]
@@ -250,7 +250,7 @@ func TestTogether(t *testing.T) {
 			for range 5 {
 				got, err := m.Encode(texts)
 				if err != nil || !sameBits(want, got) {
-					t.Errorf("other bits beside others, %v", err)
+					t.Errorf("other bits in a batch, %v", err)
 				}
 			}
 		})
@@ -261,7 +261,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestAllocations counts those of the steady state.
+// TestAllocations counts allocations of the steady state.
 func TestAllocations(t *testing.T) {
 	m := mustRandom(t, Sizes{Hidden: 33, FFN: 20, Vocab: 50}, Options{Workers: 2})
 	tokens := [][]int32{{1, 2, 3, 4}, {5, 6}, {7, 8, 9, 10, 11, 12}}
@@ -390,7 +390,8 @@ func testReranker(t *testing.T, path string, k *kindTest, values numbers) {
 	}
 }
 
-// TestMultiplyAdds counts those of a layer, and what causal models and windows leave out.
+// TestMultiplyAdds counts multiply-adds of a layer, without the pairs that causal models and
+// windows skip.
 func TestMultiplyAdds(t *testing.T) {
 	m, err := Random(Sizes{Layers: 2, Hidden: 8, Heads: 2, FFN: 20, Vocab: 50}, Options{})
 	if err != nil {
@@ -409,7 +410,7 @@ func TestMultiplyAdds(t *testing.T) {
 	}
 }
 
-// TestManyTexts are read by all workers: tokens, callbacks and errors are those of each text alone.
+// TestManyTexts tokenizes on all workers: tokens, callbacks and errors equal each text's alone.
 func TestManyTexts(t *testing.T) {
 	path, _ := writeModel(t, safetensors.F32)
 	var cut []int

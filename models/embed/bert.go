@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// bertConfig is what is needed of the config.json of BERT and of models that differ in few places.
+// bertConfig has the keys of config.json for BERT and similar models.
 type bertConfig struct {
 	Activation string  `json:"hidden_act"`
 	Hidden     int     `json:"hidden_size"`
@@ -23,8 +23,8 @@ type bertConfig struct {
 	Buckets    int     `json:"relative_attention_num_buckets"`
 }
 
-// commonIdle are keys of config.json that change nothing of what an encoder computes: names, what
-// training needs, and what generating text would. readConfig reads the labels.
+// commonIdle are keys of config.json without effect on an encoder: names, and settings of training
+// and of text generation. Labels are read elsewhere (labelsFile).
 var commonIdle = strictjson.Idle{
 	"_attn_implementation_autoset": nil, "_name_or_path": nil, "_num_labels": nil,
 	"add_cross_attention": {"false"}, "architectures": nil, "attention_dropout": nil,
@@ -46,14 +46,14 @@ var commonIdle = strictjson.Idle{
 	"transformers_version": nil, "use_bfloat16": nil, "use_cache": nil,
 }
 
-// tokenizerClasses are tokenizers whose files are read. Others would cut texts into other words.
+// tokenizerClasses are the tokenizers that are supported. Others would split texts differently.
 var tokenizerClasses = []string{`"BertTokenizer"`, `"BertTokenizerFast"`,
 	`"PreTrainedTokenizerFast"`, `"DistilBertTokenizer"`, `"DistilBertTokenizerFast"`,
 	`"RobertaTokenizer"`, `"RobertaTokenizerFast"`, `"XLMRobertaTokenizer"`,
 	`"XLMRobertaTokenizerFast"`, `"CamembertTokenizer"`, `"CamembertTokenizerFast"`,
 	`"MPNetTokenizer"`, `"MPNetTokenizerFast"`, `"Qwen2Tokenizer"`, `"Qwen2TokenizerFast"`}
 
-// idleWith are the common keys without effect, but for some, and more.
+// idleWith returns commonIdle without some keys and with more.
 func idleWith(more strictjson.Idle, but ...string) strictjson.Idle {
 	all := strictjson.Idle{}
 	for key, values := range commonIdle {
@@ -68,7 +68,7 @@ func idleWith(more strictjson.Idle, but ...string) strictjson.Idle {
 	return all
 }
 
-// bertNames are those of PyTorch's BertModel.
+// bertNames are the tensor names of PyTorch's BertModel.
 var bertNames = names{
 	prefixes: []string{"", "bert."}, words: "embeddings.word_embeddings",
 	positions: "embeddings.position_embeddings", segments: "embeddings.token_type_embeddings",
@@ -93,24 +93,24 @@ func readBERT(l *weights.Loader, kind string) *description {
 		own.prefixes, own.head = []string{"", "roberta."}, robertaHead
 	}
 	l.JSON(configJSON, &c, idle)
-	d.fill(&c)
+	d.setSizes(&c)
 	if kind != "bert" {
 		d.countFromPad(l, c.Pad, 1)
 	}
 	d.names = own
-	l.Check(configJSON, d.activate("hidden_act", c.Activation))
+	l.Check(configJSON, d.setActivation("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(usualKeys))
 	return d
 }
 
-// fill takes what BERT's relatives have in common.
-func (d *description) fill(c *bertConfig) {
+// setSizes sets the sizes that BERT and similar models have.
+func (d *description) setSizes(c *bertConfig) {
 	d.layers, d.hidden, d.ffn, d.vocab, d.heads = c.Layers, c.Hidden, c.FFN, c.Vocab, c.Heads
 	d.positions, d.longest, d.segments, d.epsilon = c.Positions, c.Positions, c.Types, c.Epsilon
 }
 
-// countFromPad lets positions begin behind the number of the token that fills texts up, which is
-// itself at the place of its number.
+// countFromPad sets the first position to the padding token's number plus one. The padding token
+// itself has its number as position.
 func (d *description) countFromPad(l *weights.Loader, pad *int, usual int) {
 	d.pad = usual
 	if pad != nil {
@@ -124,7 +124,7 @@ func (d *description) countFromPad(l *weights.Loader, pad *int, usual int) {
 	d.longest = d.positions - d.firstPosition
 }
 
-// distilNames are those of DistilBertModel.
+// distilNames are the tensor names of DistilBertModel.
 var distilNames = names{
 	prefixes: []string{"", "distilbert."}, words: "embeddings.word_embeddings",
 	positions: "embeddings.position_embeddings", norm: "embeddings.LayerNorm",
@@ -153,15 +153,15 @@ func readDistilBERT(l *weights.Loader, kind string) *description {
 		"qa_dropout": nil, "seq_classif_dropout": nil, "sinusoidal_pos_embds": nil,
 		"tie_weights_": nil}))
 	d := &description{kind: kind, pad: -1, headPooling: "cls", names: distilNames, epsilon: 1e-12}
-	d.fill(&bertConfig{Hidden: c.Hidden, Layers: c.Layers, Heads: c.Heads, FFN: c.FFN,
+	d.setSizes(&bertConfig{Hidden: c.Hidden, Layers: c.Layers, Heads: c.Heads, FFN: c.FFN,
 		Vocab: c.Vocab, Positions: c.Positions, Epsilon: 1e-12})
-	l.Check(configJSON, d.activate("activation", c.Activation))
+	l.Check(configJSON, d.setActivation("activation", c.Activation))
 	l.Check(configJSON, d.check(sizeKeys{hidden: "dim", layers: "n_layers", heads: "n_heads",
 		ffn: "hidden_dim", vocab: "vocab_size", positions: "max_position_embeddings"}))
 	return d
 }
 
-// mpNames are those of MPNetModel.
+// mpNames are the tensor names of MPNetModel.
 var mpNames = names{
 	prefixes: []string{"", "mpnet."}, words: "embeddings.word_embeddings",
 	positions: "embeddings.position_embeddings", norm: "embeddings.LayerNorm",
@@ -181,14 +181,14 @@ func readMPNet(l *weights.Loader, kind string) *description {
 		Positions: 512, Epsilon: 1e-12, Buckets: 32}
 	l.JSON(configJSON, &c, idleWith(nil))
 	d := &description{kind: kind, headPooling: "cls", names: mpNames, buckets: c.Buckets}
-	d.fill(&c)
+	d.setSizes(&c)
 	d.segments = 0
-	d.countFromPad(l, nil, 1) // which MPNet has whatever its config says
+	d.countFromPad(l, nil, 1) // MPNet ignores pad_token_id
 	if d.buckets < 4 || d.buckets > 256 || d.buckets%4 != 0 {
 		l.Check(configJSON, fmt.Errorf("relative_attention_num_buckets is %d, want a multiple of 4 up "+
 			"to 256", d.buckets))
 	}
-	l.Check(configJSON, d.activate("hidden_act", c.Activation))
+	l.Check(configJSON, d.setActivation("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(usualKeys))
 	return d
 }

@@ -57,8 +57,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A call that is cancelled, wherever it is, has an error and no vectors; those of one that comes to
-// its end, and of the next call, are as ever.
+// A call that is cancelled anywhere returns an error and no vectors. A call that finishes, and the
+// next call, return the same vectors as ever.
 func TestCancelledAnywhere(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		for name, call := range contextCalls(t, Options{Workers: workers, BatchTokens: 64}) {
@@ -89,7 +89,7 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// The error is that of the context, with its cause; a context that was done before computes nothing.
+// The error is the context's, with its cause; a context that was done before computes nothing.
 func TestContextErrors(t *testing.T) {
 	computed := 0
 	o := Options{Workers: 2, Progress: func(int, int) { computed++ }}

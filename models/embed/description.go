@@ -9,47 +9,47 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// description is a kind of model as data, which one loop goes by (forward.go).
+// description describes a model as data for the one loop of all kinds (forward.go).
 type description struct {
 	kind                       string
 	layers, hidden, ffn, vocab int
-	heads, keyHeads, width     int // of attention; channels of a head
-	positions, segments        int // rows of tables that are added to those of tokens; 0 for none
-	longest                    int // of texts in tokens
+	heads, keyHeads, width     int // heads of queries and of keys, and channels of a head
+	positions, segments        int // rows of the other embedding tables, 0 for no table
+	longest                    int // maximum of tokens of a text
 	firstPosition              int
-	pad                        int // the token that has position pad and does not count; −1 for none
+	pad                        int // token with position pad that is not counted, −1 for none
 	epsilon                    float32
 
-	rms        bool // norms are RMSNorm, and not LayerNorm
-	preNorm    bool // norms are of what attention and the network read, and not of sums
+	rms        bool // RMSNorm in place of LayerNorm
+	preNorm    bool // attention and network read norms; otherwise sums are normalized
 	causal     bool
 	activation nn.Activation
-	gated      bool // the activation multiplies a second part of the product
-	gateLast   bool // in the file the part of the activation comes second
-	buckets    int  // of the distances that have a bias (MPNet); 0 for none
+	gated      bool // up has a second half, which multiplies the activation's output
+	gateLast   bool // the activation's half comes second in the file
+	buckets    int  // buckets of relative distances with a bias (MPNet), 0 for none
 
 	rope, localRope *nn.RopeConfig // nil for none
-	local           attn.Window    // of layers that are not global
-	locals          []bool         // which layers these are; nil for none
+	local           attn.Window    // window of local layers
+	locals          []bool         // which layers are local, nil for none
 
-	stored      bool // matrices keep the type that they have in the file
-	blocks      bool // as they do in GGUF files
-	answers     bool // it says yes or no
+	stored      bool // matrices keep the file's type
+	blocks      bool // the file is GGUF, and its blocks are kept
+	answers     bool // a decoder that may answer yes or no
 	headPooling string
 	names       names
 }
 
-// names are those of tensors, without .weight and .bias; "" for what there is not. Those of a layer
-// stand behind its own.
+// names are tensor names without .weight and .bias, "" for tensors that the kind does not have.
+// Names within a layer follow the layer's.
 type names struct {
-	prefixes                   []string // one of which all have before them
+	prefixes                   []string // a file has one of these before all names
 	words, positions, segments string
 	norm, final, distances     string
-	layer                      string   // with a number
-	input                      []string // queries, keys and values, or all in one
-	inputs                     string   // the one that has all where the file has that
+	layer                      string   // with %d for its number
+	input                      []string // queries, keys and values, or all fused
+	inputs                     string   // fused alternative to input
 	output, attentionNorm      string
-	up                         []string // with a gate that comes first, or all in one
+	up                         []string // gate and up, or both fused
 	down, ffnNorm              string
 	queryNorm, keyNorm         string
 	inputBias, outputBias      bool
@@ -60,26 +60,26 @@ type names struct {
 	head                       headNames
 }
 
-// norm is the weights of a LayerNorm, or of an RMSNorm, which has no bias.
+// norm has the weights of a LayerNorm or an RMSNorm. The latter has no bias.
 type norm struct{ weight, bias []float32 }
 
 // layer is attention and a feed-forward network.
 type layer struct {
 	attentionNorm, ffnNorm *norm            // nil for none
-	input, up              []weights.Linear // side by side in a row
+	input, up              []weights.Linear // outputs are columns of a row
 	output, down           weights.Linear
 	queryNorm, keyNorm     []float32
 	rope                   *nn.Rope
 	window                 attn.Window
 }
 
-// tables are looked up for each token.
+// tables are the embeddings of tokens, positions and segments.
 type tables struct {
 	words, positions, segments *weights.Table
 	norm                       *norm
 }
 
-// check refuses sizes that no model has, under the names that they have in its config.
+// check validates the sizes and fills in defaults. keys has their names for errors.
 func (d *description) check(keys sizeKeys) error {
 	list := []struct {
 		name string
@@ -119,24 +119,24 @@ func (d *description) check(keys sizeKeys) error {
 	return nil
 }
 
-// sizeKeys are the names of sizes in a config; the last three are usual ones unless they are given.
+// sizeKeys are the names of sizes in a config. The last three have defaults.
 type sizeKeys struct {
 	hidden, layers, heads, ffn, vocab, positions, epsilon string
 	keyHeads, width, segments                             string
 }
 
-// usualKeys are those of most kinds.
+// usualKeys are the names in most kinds of models.
 var usualKeys = sizeKeys{hidden: "hidden_size", layers: "num_hidden_layers",
 	heads: "num_attention_heads", ffn: "intermediate_size", vocab: "vocab_size",
 	positions: "max_position_embeddings", epsilon: "layer_norm_eps"}
 
-// activations are those that configs name.
+// activations maps names in configs to activations.
 var activations = map[string]nn.Activation{"gelu": nn.GELU, "gelu_new": nn.GELUTanh,
 	"gelu_pytorch_tanh": nn.GELUTanh, "gelu_python": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU,
 	"swish": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "linear": nn.None}
 
-// activate finds an activation by its name in a config.
-func (d *description) activate(key, name string) error {
+// setActivation sets the activation by its name in a config.
+func (d *description) setActivation(key, name string) error {
 	a, ok := activations[name]
 	if !ok {
 		return fmt.Errorf("%s is %q, want gelu, gelu_new, gelu_python, gelu_pytorch_tanh, linear, relu, "+
@@ -146,7 +146,7 @@ func (d *description) activate(key, name string) error {
 	return nil
 }
 
-// idleTensors are the tensors without effect, with each prefix.
+// idleTensors returns the names of tensors without effect, with each prefix.
 func (n *names) idleTensors() (all []string) {
 	for _, prefix := range n.prefixes {
 		for _, name := range n.idle {

@@ -2,11 +2,10 @@ package embed
 
 import "github.com/seed-1415985d/attn"
 
-// takeDistances makes the bias of MPNet, which T5 has, too: what each head adds to the score of a
-// query and a key depends on their distance, in buckets that become wider. The table has all
-// queries and keys of the longest text; that of another text, or of texts side by side, is its
-// beginning, as only differences count.
-func (m *Model) takeDistances(b *builder) {
+// loadDistances computes the relative position bias of MPNet, as in T5: each head adds a bias to
+// the score of a query and a key by the bucket of their distance. The table covers the longest
+// text. Only differences matter, so shorter texts and batches use its beginning.
+func (m *Model) loadDistances(b *builder) {
 	if m.buckets == 0 {
 		return
 	}
@@ -16,7 +15,7 @@ func (m *Model) takeDistances(b *builder) {
 	}
 	n := m.description.longest
 	m.distance = make([]float32, m.heads*n*n)
-	line := make([]float32, 2*n-1) // by key − query + n − 1
+	line := make([]float32, 2*n-1) // indexed by key − query + n − 1
 	for head := range m.heads {
 		for i := range line {
 			line[i] = weights[bucket(i-(n-1), m.buckets)*m.heads+head]
@@ -27,12 +26,12 @@ func (m *Model) takeDistances(b *builder) {
 	}
 }
 
-// farthest is the distance from which on all are in the last bucket.
+// farthest is the distance from which on all pairs are in the last bucket.
 const farthest = 128
 
-// bucket is that of a key behind a query, or before it where the distance is negative. Half are
-// for each side, half of these for one distance each, and the others for 1, 2, … parts of the way
-// from there to farthest, on a scale of logarithms.
+// bucket returns the bucket of a distance, key − query. Half of the buckets are for keys before the
+// query, half for keys after it. Of either half, the first half of buckets have one distance each;
+// the others divide the distances up to farthest on a logarithmic scale.
 func bucket(distance, buckets int) int {
 	side, first := buckets/2, 0
 	if distance > 0 {
@@ -50,8 +49,8 @@ func bucket(distance, buckets int) int {
 	return first + exact + wide
 }
 
-// reaches says whether (n/exact)^parts ≥ (farthest/exact)^k, in float64, where it is exact for 32
-// buckets: in T5's code, too, powers of two are.
+// reaches reports whether (n/exact)^parts ≥ (farthest/exact)^k. For 32 buckets float64 is exact
+// here, and so is T5's code at powers of two.
 func reaches(n, exact, k, parts int) bool {
 	left, right := 1.0, 1.0
 	for range parts {
@@ -63,7 +62,7 @@ func reaches(n, exact, k, parts int) bool {
 	return left >= right
 }
 
-// bias is the part of the table for the batch.
+// bias returns the part of the table for the batch.
 func (r *runner) bias() attn.Tensor {
 	if r.distance == nil {
 		return attn.Tensor{}

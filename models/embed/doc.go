@@ -1,5 +1,5 @@
-// Package embed makes embeddings of texts, and scores of pairs of texts, with the models that
-// sentence-transformers runs: a folder as it is published, or a GGUF file, becomes a [Model].
+// Package embed computes embeddings of texts and scores of pairs of texts with models of
+// sentence-transformers: [Open] opens a published folder or a GGUF file as a [Model].
 //
 //	m, err := embed.Open("all-MiniLM-L6-v2", embed.Options{})
 //	if err != nil {
@@ -11,14 +11,14 @@
 //	}
 //	fmt.Println(m.Similarity(vectors[0], vectors[1]))
 //
-// A text has the same bits in its vector alone and in any batch, with any number of workers, and on
-// every CPU, because attention and products are those of package attn and all else is that of its
-// package nn. Texts of a batch lie one after another: nothing is padded.
+// The vector of a text has the same bits alone and in any batch, with any number of workers, and on
+// every CPU: all computation is done by packages attn and nn, which guarantee that. The texts of a
+// batch are packed without padding.
 //
-// Each key of a model's files and each tensor is obeyed, known to change nothing, or an error that
-// names the file, the key and its value. What is not supported is not computed in another way.
+// Each key and each tensor of a model's files is used, known to have no effect, or an error that
+// names the file, the key and its value. Nothing unsupported is ignored or approximated.
 //
-// [Model.Rerank] scores texts for a query: with cross-encoders, with Qwen3-Reranker, and by MaxSim
-// of the vectors that a ColBERT makes of each token, of a folder of PyLate ([Model.EncodeQueries]).
-// The README beside this file has the files that are read.
+// [Model.Rerank] scores texts for a query: with cross-encoders, with Qwen3-Reranker, or by MaxSim
+// with PyLate models (ColBERT), which have a vector for each token ([Model.EncodeQueries]). The
+// README in this folder lists the files that are read.
 package embed

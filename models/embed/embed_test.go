@@ -372,8 +372,8 @@ func TestNamedEncoder(t *testing.T) {
 	}
 }
 
-// TestIntegers compares embeddings in integers with float32's, and those of a batch with a text's
-// own.
+// TestIntegers compares embeddings in integers with float32's, and vectors in a batch with a text's
+// alone.
 func TestIntegers(t *testing.T) {
 	sizes := Sizes{Hidden: 96, FFN: 100, Vocab: 500}
 	exact := mustEncode(t, mustRandom(t, sizes, Options{Workers: 2}), ragged...)

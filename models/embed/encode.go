@@ -10,22 +10,21 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
-// Encode returns a vector of Dimensions numbers for each text. Texts of any length, empty ones and
-// ones that are no UTF-8 among them, have one: what is too long is cut at its end, and what is no
-// UTF-8 is read as U+FFFD.
+// Encode returns a vector of Dimensions numbers for each text. A text may be empty, is truncated at
+// its end if it is too long, and may be invalid UTF-8, which is read as U+FFFD.
 func (m *Model) Encode(texts []string) ([][]float32, error) {
 	return m.encodeWith(context.Background(), m.prompt, texts)
 }
 
-// EncodeContext is [Model.Encode] that ends early when ctx is done: within a batch of
-// Options.BatchTokens tokens, and within a longer text. The error is then ctx.Err(), and the cause
-// if there is another; there are no vectors.
+// EncodeContext is [Model.Encode] with a context. It ends early when ctx is done, even within a
+// batch of Options.BatchTokens tokens or within a longer text. The error is then ctx.Err(),
+// together with its cause if there is another; there are no vectors.
 func (m *Model) EncodeContext(ctx context.Context, texts []string) ([][]float32, error) {
 	return m.encodeWith(ctx, m.prompt, texts)
 }
 
-// EncodeAs is Encode with the prompt of a name, one of Prompts, before each text: queries and
-// documents of one model have different ones. "" is no prompt.
+// EncodeAs is [Model.Encode] with a named prompt before each text, one of Prompts: many models have
+// different ones for queries and documents. "" means no prompt.
 func (m *Model) EncodeAs(prompt string, texts []string) ([][]float32, error) {
 	text, err := m.promptOf(prompt)
 	if err != nil {
@@ -47,8 +46,8 @@ func (m *Model) encodeWith(ctx context.Context, prompt string, texts []string) (
 	return vectors, nil
 }
 
-// EncodeInto is Encode into a row of Dimensions numbers for each text, one after another in dst. It
-// allocates nothing but the texts' tokens. If there is an error, rows of dst may have been written.
+// EncodeInto is [Model.Encode] into dst, a row of Dimensions numbers for each text. It allocates
+// nothing but the texts' tokens. On an error rows of dst may have been written.
 func (m *Model) EncodeInto(dst []float32, texts []string) error {
 	return m.encodeInto(context.Background(), dst, m.prompt, texts)
 }
@@ -69,7 +68,7 @@ func (m *Model) encodeInto(ctx context.Context, dst []float32, prompt string,
 	return m.compute(ctx, dst, tokens, nil, skip, false)
 }
 
-// checkInto refuses what has no room for vectors, and models that make none.
+// checkInto refuses a dst of another length than the vectors', and models without vectors.
 func (m *Model) checkInto(dst []float32, texts int) error {
 	if m.noVector != nil {
 		return fmt.Errorf("embed: %s: %w", m.path, m.noVector)
@@ -81,9 +80,9 @@ func (m *Model) checkInto(dst []float32, texts int) error {
 	return nil
 }
 
-// Tokens returns the tokens that Encode makes of a text, those that the model puts around it and
-// those of the prompt among them. Of a folder of PyLate they have no prefix of queries or documents
-// and fill nothing up: EncodeQueries and EncodeDocuments do that.
+// Tokens returns the tokens of a text as Encode computes them, including special tokens and the
+// prompt. For a PyLate model they have no query or document prefix and no padding, which only
+// EncodeQueries and EncodeDocuments add.
 func (m *Model) Tokens(text string) ([]int32, error) {
 	tokens, err := m.tokensOf(context.Background(), m.prompt, []string{text})
 	if err != nil {
@@ -92,8 +91,8 @@ func (m *Model) Tokens(text string) ([]int32, error) {
 	return tokens[0], nil
 }
 
-// EncodeTokens is EncodeInto of tokens that are there already, as Tokens returns them: of each text
-// 1 to MaxTokens. It does not allocate in the steady state.
+// EncodeTokens is [Model.EncodeInto] for texts given as tokens, such as Tokens returns: 1 to
+// MaxTokens for each text. It does not allocate in the steady state.
 func (m *Model) EncodeTokens(dst []float32, tokens [][]int32) error {
 	if err := m.checkInto(dst, len(tokens)); err != nil {
 		return err
@@ -113,10 +112,10 @@ func (m *Model) EncodeTokens(dst []float32, tokens [][]int32) error {
 	return m.compute(context.Background(), dst, tokens, nil, 0, false)
 }
 
-// tokensOf are the tokens of texts behind a prompt.
+// tokensOf returns the tokens of texts, each with the prompt before it.
 func (m *Model) tokensOf(ctx context.Context, prompt string, texts []string) ([][]int32, error) {
 	r := &reading{Model: m, ctx: ctx, before: prompt, inputs: texts}
-	if err := r.run((*Model).checkRead); err != nil {
+	if err := r.readAll((*Model).checkRead); err != nil {
 		return nil, err
 	}
 	tokens := make([][]int32, len(texts))
@@ -126,23 +125,23 @@ func (m *Model) tokensOf(ctx context.Context, prompt string, texts []string) ([]
 	return tokens, nil
 }
 
-// reading is texts, or pairs of a query and a text, that become tokens.
+// reading is a call that tokenizes texts, or pairs of a query and a text.
 type reading struct {
 	*Model
 	ctx    context.Context
-	before string // a prompt or the query
+	before string // the prompt or the query
 	pairs  bool
-	within int // tokens of a text, 0 for as many as the model takes
+	within int // maximum of tokens of a text, 0 for the model's
 	inputs []string
 	reads  []tokenize.Read
 	errs   []error
 }
 
-// readTogether texts are enough for a worker to be woken.
+// readTogether is how many texts a worker tokenizes at a time: enough to pay for waking it.
 const readTogether = 8
 
-// run lets the workers read the texts, and checks them in their order: the first error counts.
-func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error) error {
+// readAll tokenizes the texts on all workers, checks them in order and returns the first error.
+func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) error) error {
 	if r.ctx == nil {
 		return fmt.Errorf("embed: ctx is nil, want a context: %w", attn.ErrOption)
 	}
@@ -150,7 +149,7 @@ func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error)
 	if len(r.inputs) <= readTogether {
 		r.Work(0)
 	} else if r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r) != nil {
-		return r.gone() // the only error
+		return r.closedError() // the only error
 	}
 	if err := ended(r.ctx); err != nil {
 		return fmt.Errorf("embed: %w", err)
@@ -166,7 +165,7 @@ func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error)
 	return nil
 }
 
-// Work reads a part of the texts.
+// Work tokenizes a part of the texts. It implements attn.Worker.
 func (r *reading) Work(part int) {
 	first := part * readTogether
 	for i := first; i < min(first+readTogether, len(r.inputs)) && r.ctx.Err() == nil; i++ {
@@ -174,12 +173,12 @@ func (r *reading) Work(part int) {
 			r.reads[i], r.errs[i] = r.pair(r.before, r.inputs[i])
 		} else {
 			longest := cmp.Or(r.within, r.texts.Longest())
-			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepare(r.before, r.inputs[i]), longest)
+			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepareText(r.before, r.inputs[i]), longest)
 		}
 	}
 }
 
-// ended is why a call ends early, nil while ctx is not done.
+// ended returns ctx's error and its cause, nil while ctx is not done.
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && cause != err {
@@ -188,7 +187,7 @@ func ended(ctx context.Context) error {
 	return err
 }
 
-// checkRead refuses a text without tokens, and says what is left out of others.
+// checkRead refuses a text without tokens, and reports truncated texts to Options.Cut.
 func (m *Model) checkRead(text int, read *tokenize.Read) error {
 	if len(read.Tokens) == 0 {
 		return fmt.Errorf("it has no tokens, want some: the model puts none around texts")
@@ -199,40 +198,40 @@ func (m *Model) checkRead(text int, read *tokenize.Read) error {
 	return nil
 }
 
-// skipped is how many tokens of a prompt take no part in the pooling.
+// skipped returns how many tokens of the prompt are excluded from the pooling.
 func (m *Model) skipped(prompt string) (int, error) {
 	if m.withPrompt || prompt == "" {
 		return 0, nil
 	}
-	read, err := m.texts.Encode(m.prepare(prompt, ""))
+	read, err := m.texts.Encode(m.prepareText(prompt, ""))
 	if err != nil {
 		return 0, fmt.Errorf("embed: the prompt %q: %w", prompt, err)
 	}
 	return len(read.Tokens) - m.texts.After(), nil
 }
 
-// compute makes the rows of dst, batch by batch.
+// compute writes vectors or scores to dst, a row for each text, batch by batch.
 func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][]int32, skip int,
 	scores bool) error {
-	r, err := m.take(ctx)
+	r, err := m.acquireRunner(ctx)
 	if err != nil {
 		return err
 	}
-	defer m.give(r)
+	defer m.releaseRunner(r)
 	width := m.outWidth(scores)
 	for done := 0; done < len(tokens); {
-		n := m.batch(tokens[done:])
+		n := m.batchSize(tokens[done:])
 		var kinds [][]int32
 		if segments != nil {
 			kinds = segments[done : done+n]
 		}
-		r.load(tokens[done:done+n], kinds)
+		r.loadBatch(tokens[done:done+n], kinds)
 		r.forward()
 		rows := dst[done*width:][:n*width]
 		if scores {
-			r.score(rows)
+			r.scoreBatch(rows)
 		} else {
-			r.reduce(rows, skip)
+			r.poolBatch(rows, skip)
 		}
 		r.checkFinite(rows, done, width)
 		if r.err != nil {
@@ -245,8 +244,8 @@ func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][
 	return nil
 }
 
-// batch is how many of the texts are computed together.
-func (m *Model) batch(tokens [][]int32) int {
+// batchSize returns how many of the texts form the next batch.
+func (m *Model) batchSize(tokens [][]int32) int {
 	n, sum := 1, len(tokens[0])
 	for ; n < len(tokens) && sum+len(tokens[n]) <= m.options.BatchTokens; n++ {
 		sum += len(tokens[n])
@@ -254,8 +253,8 @@ func (m *Model) batch(tokens [][]int32) int {
 	return n
 }
 
-// load puts the tokens of a batch side by side.
-func (r *runner) load(tokens, segments [][]int32) {
+// loadBatch copies the tokens of a batch into the runner, without padding.
+func (r *runner) loadBatch(tokens, segments [][]int32) {
 	r.lens, r.ids, r.positions = r.lens[:0], r.ids[:0], r.positions[:0]
 	r.segments = r.segments[:0]
 	for i, text := range tokens {
@@ -272,8 +271,7 @@ func (r *runner) load(tokens, segments [][]int32) {
 	r.tokens = len(r.ids)
 }
 
-// checkFinite refuses rows that are no directions: similarities would be numbers without a meaning,
-// or none.
+// checkFinite refuses rows with NaN or infinities: their similarities would mean nothing.
 func (r *runner) checkFinite(rows []float32, first, width int) {
 	for i, x := range rows {
 		if r.err == nil && math.IsNaN(float64(x-x)) {

@@ -6,23 +6,24 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// runner computes batches, one after another. It has buffers, so that one call uses it at a time.
+// runner computes batches, one after another. Because of its buffers only one call at a time may
+// use it.
 type runner struct {
 	*Model
 	ctx context.Context // of the call
-	err error           // the first one; the rest is not computed
+	err error           // the first error, after which nothing is computed
 
-	tokens    int     // in the batch
-	lens      []int   // of its texts
-	positions []int32 // of its tokens in their texts
+	tokens    int     // number of tokens in the batch
+	lens      []int   // tokens of each text
+	positions []int32 // position of each token in its text
 	ids       []int32
 	segments  []int32
-	seen      []int // how many tokens of each text are keys, where all have the same; nil for all
+	seen      []int // tokens of each text that are keys, for texts of equal length; nil for all
 
-	x, projected, attended []float32 // rows; projected are queries, keys and values
+	x, projected, attended []float32 // rows; projected has queries, keys and values
 	slabs                  slabs
 
-	pooled, next, weights []float32 // a row for each text, and what tokens weigh
+	pooled, next, weights []float32 // rows of texts, and pooling weights of tokens
 }
 
 // try keeps the first error.
@@ -32,14 +33,14 @@ func (r *runner) try(err error) {
 	}
 }
 
-// grow makes room for the batch.
+// grow resizes the buffers for the batch.
 func (r *runner) grow() {
 	r.x = resize(r.x, r.tokens*r.hidden)
 	r.projected = resize(r.projected, r.tokens*(r.heads+2*r.keyHeads)*r.width)
 	r.attended = resize(r.attended, r.tokens*r.heads*r.width)
 }
 
-// upWidth is how many outputs the first product of the network has.
+// upWidth returns the number of outputs of the network's first product.
 func (d *description) upWidth() int {
 	if d.gated {
 		return 2 * d.ffn
@@ -47,23 +48,22 @@ func (d *description) upWidth() int {
 	return d.ffn
 }
 
-// forward computes the rows of a batch. The tokens of its texts lie one after another: nothing is
-// padded. What goes row by row, which is all but attention, is a stage between two attentions.
+// forward computes the rows of a batch. The texts are packed without padding. All operations
+// between two attentions work on single rows and form a stage.
 func (r *runner) forward() {
 	r.grow()
-	r.place()
+	r.placePositions()
 	r.slabs.divide(r)
 	for i := range r.all {
-		r.stage(i)
+		r.runStage(i)
 		r.attend(&r.all[i])
 	}
-	r.stage(len(r.all))
-	r.try(ended(r.ctx)) // slabs may have been left out
+	r.runStage(len(r.all))
+	r.try(ended(r.ctx)) // some slabs may not be computed
 }
 
-// attend lets the tokens of each text see each other: texts are documents of one call. Queries,
-// keys and values are columns of rows, and the outputs of the heads are written side by side:
-// nothing is transposed.
+// attend computes attention within each text in one call, with texts as documents. Queries, keys,
+// values and outputs are views of columns: nothing is transposed.
 func (r *runner) attend(l *layer) {
 	if r.err != nil {
 		return
@@ -81,14 +81,14 @@ func (r *runner) attend(l *layer) {
 	r.err = r.pool.Attend(dst, q, k, v, &o)
 }
 
-// inBatch views rows of texts that have the same length as entries of a batch.
+// inBatch returns a view of texts of equal length as entries of a batch.
 func inBatch(v attn.Tensor, texts int) attn.Tensor {
 	v.B, v.L = texts, v.L/texts
 	v.SB = v.L * v.SL
 	return v
 }
 
-// projections are the queries, keys and values of rows from one on.
+// projections returns views of the queries, keys and values of rows, beginning at row first.
 func (r *runner) projections(first, rows int) (q, k, v attn.Tensor) {
 	queries, keys := r.heads*r.width, r.keyHeads*r.width
 	pitch := queries + 2*keys
@@ -98,9 +98,9 @@ func (r *runner) projections(first, rows int) (q, k, v attn.Tensor) {
 	return columns(0, r.heads), columns(queries, r.keyHeads), columns(queries+keys, r.keyHeads)
 }
 
-// place makes positions the rows of their table. Where they count from the token that fills texts
-// up, that one has a place of its own and does not count.
-func (r *runner) place() {
+// placePositions turns positions into rows of their table. In models that count from the padding
+// token, that token has a fixed row and is not counted.
+func (r *runner) placePositions() {
 	if r.tables.positions == nil || r.firstPosition == 0 && r.pad < 0 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// ggufKeys are what a GGUF file says of a BERT, under its architecture.
+// ggufKeys are the keys of a BERT in a GGUF file, under its architecture's name.
 type ggufKeys struct {
 	Layers    int      `json:"block_count"`
 	Positions int      `json:"context_length"`
@@ -24,8 +24,7 @@ type ggufKeys struct {
 	Labels    []string `json:"classifier.output_labels"`
 }
 
-// ggufGeneralIdle are keys under "general." without effect: what a file is called, where it is from
-// and who made it.
+// ggufGeneralIdle are keys under "general." without effect: the file's name, origin and authors.
 var ggufGeneralIdle = strictjson.Idle{
 	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
 	"name": nil, "basename": nil, "author": nil, "version": nil, "organization": nil,
@@ -35,10 +34,10 @@ var ggufGeneralIdle = strictjson.Idle{
 	"sampling.*": nil, "parameter_count": nil, "hf_repo": nil,
 }
 
-// ggufPoolings are the numbers of pooling_type; 0 is none.
+// ggufPoolings maps numbers of pooling_type to poolings. 0 means none.
 var ggufPoolings = []string{1: "mean", 2: "cls", 3: "lasttoken"}
 
-// ggufNames are those of a BERT in a GGUF file.
+// ggufNames are the tensor names of a BERT in a GGUF file.
 var ggufNames = names{
 	prefixes: []string{""}, words: "token_embd", positions: "position_embd",
 	segments: "token_types", norm: "token_embd_norm", layer: "blk.%d.",
@@ -52,7 +51,7 @@ var ggufNames = names{
 // rankPooling is the number of pooling_type for models that score.
 const rankPooling = 4
 
-// openGGUF reads a BERT, a Nomic or a Qwen3 of a GGUF file.
+// openGGUF reads a BERT, a Nomic or a Qwen3 from a GGUF file.
 func (m *Model) openGGUF(l *weights.Loader) {
 	var general struct {
 		Architecture string `json:"architecture"`
@@ -78,7 +77,7 @@ func (m *Model) openGGUF(l *weights.Loader) {
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
 		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
 	m.texts, d.segments = tokenize.ReadTextsGGUF(l, k.Positions)
-	if !l.Has(ggufNames.segments + ".weight") { // as of DistilBERT, though a count is in the file
+	if !l.Has(ggufNames.segments + ".weight") { // DistilBERT has none, though its file has a count
 		d.segments = 0
 	}
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
@@ -92,7 +91,7 @@ func (m *Model) openGGUF(l *weights.Loader) {
 			d.vocab))
 	}
 	if kind == "nomic-bert" {
-		d.asNomic(k.Base)
+		d.setNomic(k.Base)
 	} else if k.Base != nil {
 		l.Check("", fmt.Errorf("bert.rope.freq_base is %v, want none: positions have a table", *k.Base))
 	}
@@ -112,7 +111,7 @@ func (m *Model) openGGUF(l *weights.Loader) {
 	}
 }
 
-// ggufSizes are the keys of sizes in the metadata.
+// ggufSizes returns the names of sizes in the metadata.
 func ggufSizes(kind string) sizeKeys {
 	return sizeKeys{hidden: kind + ".embedding_length", layers: kind + ".block_count",
 		heads: kind + ".attention.head_count", ffn: kind + ".feed_forward_length",
@@ -120,8 +119,8 @@ func ggufSizes(kind string) sizeKeys {
 		epsilon: kind + ".attention.layer_norm_epsilon", segments: "tokenizer.ggml.token_type_count"}
 }
 
-// asNomic has rotated positions, a gate and no biases.
-func (d *description) asNomic(base *float64) {
+// setNomic changes a BERT's description to Nomic's: rotated positions, a gate and no biases.
+func (d *description) setNomic(base *float64) {
 	d.positions, d.gated, d.activation = 0, true, nn.SiLU
 	d.rope = &nn.RopeConfig{Dim: d.width, Base: 10000}
 	if base != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// ggufQwen3Keys are what a GGUF file says of a Qwen3, under its architecture.
+// ggufQwen3Keys are the keys of a Qwen3 in a GGUF file, under its architecture's name.
 type ggufQwen3Keys struct {
 	Layers    int      `json:"block_count"`
 	Positions int      `json:"context_length"`
@@ -29,19 +29,19 @@ type ggufQwen3Keys struct {
 	Labels    []string `json:"classifier.output_labels"`
 }
 
-// ggufQwen3Names are those of a Qwen3 in a GGUF file.
+// ggufQwen3Names are the tensor names of a Qwen3 in a GGUF file.
 var ggufQwen3Names = names{
 	prefixes: []string{""}, words: "token_embd", final: "output_norm", layer: "blk.%d.",
 	input: []string{"attn_q", "attn_k", "attn_v"}, inputs: "attn_qkv", output: "attn_output",
 	attentionNorm: "attn_norm", up: []string{"ffn_gate", "ffn_up"}, down: "ffn_down",
 	ffnNorm: "ffn_norm", queryNorm: "attn_q_norm", keyNorm: "attn_k_norm", firstNorm: true,
-	idle: []string{"output.weight"}, // which scores have used
+	idle: []string{"output.weight"}, // scores have read it already
 }
 
-// endOfText is the token whose vector Qwen3-Embedding was trained to make that of a text.
+// endOfText is the last token of a text in Qwen3-Embedding: its vector is the text's vector.
 const endOfText = "<|endoftext|>"
 
-// openGGUFQwen3 reads a Qwen3-Embedding or a Qwen3-Reranker of a GGUF file.
+// openGGUFQwen3 reads a Qwen3-Embedding or a Qwen3-Reranker from a GGUF file.
 func (m *Model) openGGUFQwen3(l *weights.Loader) {
 	const kind = "qwen3"
 	k := ggufQwen3Keys{Base: qwen3Base}

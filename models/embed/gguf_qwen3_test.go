@@ -158,8 +158,8 @@ func TestQwen3GGUF(t *testing.T) {
 	}
 }
 
-// TestEndOfQwen3GGUF has files as converters wrote them in 2025, with and without the token behind
-// texts whose vector is that of a text: what would be the vector of the last word is an error.
+// TestEndOfQwen3GGUF has files as converters wrote them in 2025, with and without the last token,
+// whose vector is the text's: without it the vector would be the last word's, which is an error.
 func TestEndOfQwen3GGUF(t *testing.T) {
 	const notThere = "add_eos_token is not there, want true"
 	for _, c := range []struct {
@@ -196,7 +196,7 @@ func TestEndOfQwen3GGUF(t *testing.T) {
 		m, err := Open(writeGGUF(t, f), Options{Pooling: c.pooling})
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) ||
-				!strings.Contains(err.Error(), "that of <|endoftext|> behind it") {
+				!strings.Contains(err.Error(), "the vector of <|endoftext|> behind a text") {
 				t.Errorf("%s: the error is %v, want %s", c.name, err, c.want)
 			}
 			continue

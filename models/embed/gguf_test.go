@@ -17,7 +17,7 @@ import (
 // The sizes of models in GGUF files, whose rows are whole blocks.
 const ggufWide, ggufInner = 32, 64
 
-// ggufTokens are those of vocab.txt in other tests.
+// ggufTokens are the tokens of vocab.txt in other tests.
 var ggufTokens = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁cat", "▁un", "believ", "able", "▁,",
 	"▁!", "▁zurich", "▁中"}
 
@@ -136,7 +136,7 @@ func TestGGUF(t *testing.T) {
 			for i, text := range ragged {
 				ids := idsOf(t, m, text)
 				if !slices.Equal(ids, idsOf(t, like, text)) {
-					t.Errorf("%q has tokens %v, want those of a folder, %v", text, ids, idsOf(t, like, text))
+					t.Errorf("%q has tokens %v, want the tokens of a folder, %v", text, ids, idsOf(t, like, text))
 				}
 				want := ggufRows(values, kind, ids)[0]
 				want = scaled(want, 1/math.Sqrt(dot(want, want)))
@@ -227,7 +227,7 @@ func takeTensor(f *gguftest.File, name string) gguftest.Tensor {
 	return x
 }
 
-// xlmTokens are those of an XLM-RoBERTa, of which the last is in no text, and their types.
+// xlmTokens are the tokens of an XLM-RoBERTa and their types. The last one is in no text.
 var (
 	xlmTokens = []string{"<s>", "<pad>", "</s>", "<unk>", "▁cat", "▁un", "believ", "able", "▁", "!",
 		"<mask>", "[PAD11]"}
@@ -285,7 +285,7 @@ func xlmFolder(t *testing.T) *Model {
 	return nil
 }
 
-// TestXLMGGUF compares tokens of a file with those of a folder, and vectors with float64.
+// TestXLMGGUF compares tokens of a file with a folder's, and vectors with float64.
 func TestXLMGGUF(t *testing.T) {
 	like := xlmFolder(t)
 	f, values := ggufOf("bert", "F16")
@@ -295,7 +295,7 @@ func TestXLMGGUF(t *testing.T) {
 		" cat <mask> [PAD11]!", "catcat un un"} {
 		ids := idsOf(t, m, text)
 		if !slices.Equal(ids, idsOf(t, like, text)) {
-			t.Errorf("%q has tokens %v, want those of a folder, %v", text, ids, idsOf(t, like, text))
+			t.Errorf("%q has tokens %v, want the tokens of a folder, %v", text, ids, idsOf(t, like, text))
 		}
 		want := ggufRows(values, "bert", ids)[0]
 		want = scaled(want, 1/math.Sqrt(dot(want, want)))

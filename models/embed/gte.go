@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// gteNames are those of NewModel, which GTE of version 1.5 and mGTE are.
+// gteNames are the tensor names of NewModel, the class of GTE 1.5 and mGTE.
 var gteNames = names{
 	prefixes: []string{"", "new."}, words: "embeddings.word_embeddings",
 	segments: "embeddings.token_type_embeddings", norm: "embeddings.LayerNorm",
@@ -21,7 +21,7 @@ var gteNames = names{
 	head:      bertHead,
 }
 
-// gteIdle are keys for training, and for programs that do the same in several ways.
+// gteIdle are keys without effect: settings of training and of implementations.
 var gteIdle = strictjson.Idle{
 	"auto_map": nil, "layer_norm_type": {`"layer_norm"`}, "logn_attention_clip1": nil,
 	"logn_attention_scale": {"false"}, "pack_qkv": {"true"}, "pad_token_id": nil,
@@ -29,7 +29,8 @@ var gteIdle = strictjson.Idle{
 	"use_memory_efficient_attention": nil,
 }
 
-// readGTE describes a BERT with rotated positions and a gate, of another kind than Nomic's.
+// readGTE describes a BERT with rotated positions and a gate, with other scaling and names than
+// Nomic.
 func readGTE(l *weights.Loader, kind string) *description {
 	c := struct {
 		bertConfig
@@ -42,9 +43,9 @@ func readGTE(l *weights.Loader, kind string) *description {
 	l.JSON(configJSON, &c, idleWith(gteIdle))
 	d := &description{kind: kind, pad: -1, gated: true, gateLast: true, names: gteNames,
 		headPooling: "cls"}
-	d.fill(&c.bertConfig)
-	d.positions = 0 // which are rotated
-	l.Check(configJSON, d.activate("hidden_act", c.Activation))
+	d.setSizes(&c.bertConfig)
+	d.positions = 0 // they are rotated and have no table
+	l.Check(configJSON, d.setActivation("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(usualKeys))
 	if l.Err != nil {
 		return d

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// head scores a text, or a pair: a layer with an activation, a norm, and one number for each label.
+// head is the classifier of a model that scores texts or pairs of them: an optional layer with an
+// activation, an optional norm, and a layer with one output for each label.
 type head struct {
 	pooling    string
 	dense      *weights.Linear // nil for none
@@ -21,29 +22,29 @@ type head struct {
 	norm       *norm // nil for none
 	out        weights.Linear
 	labels     []string
-	sigmoid    bool // of scores
-	answers    *answers
+	sigmoid    bool     // scores go through a sigmoid
+	answers    *answers // replaces all but pooling and labels, nil for none
 }
 
-// headNames are the tensors of a head. What begins with @ has the prefix of the encoder.
+// headNames are the names of a head's tensors. A name with @ has the prefix of the encoder.
 type headNames struct {
 	dense, norm, out string
 	activation       nn.Activation
-	noBias, noBiases bool // of dense, of out
+	noBias, noBiases bool // dense, out have no bias
 }
 
-// bertHead goes by the encoder's own pooler.
+// bertHead uses the encoder's pooler.
 var bertHead = headNames{dense: "@pooler.dense", out: "classifier", activation: nn.Tanh}
 
-// robertaHead has both layers in the classifier.
+// robertaHead has both layers in its classifier.
 var robertaHead = headNames{dense: "classifier.dense", out: "classifier.out_proj",
 	activation: nn.Tanh}
 
-// scoring are classes that answer with scores of texts, or of pairs of them.
+// scoring are suffixes of the classes that compute scores of texts, or of pairs of them.
 var scoring = []string{"ForSequenceClassification", "ForTokenClassification",
 	"ForMultipleChoice", "ForNextSentencePrediction", "ForQuestionAnswering"}
 
-// labelsFile is what config.json says of a head.
+// labelsFile has the keys of config.json about a head.
 type labelsFile struct {
 	Architectures []string          `json:"architectures"`
 	Labels        map[string]string `json:"id2label"`
@@ -55,18 +56,18 @@ type labelsFile struct {
 	} `json:"sentence_transformers"`
 }
 
-// takeHead takes the head of a model that scores, if it has one. A modules.json says that the rows
-// below are embeddings; without it they are not, since such a model has learned to score.
-func (m *Model) takeHead(b *builder) {
+// loadHead loads the head if the model is one that scores. A model with modules.json makes
+// embeddings. A model with a head and without that file was trained to score only.
+func (m *Model) loadHead(b *builder) {
 	if b.Err != nil {
 		return
 	}
 	if m.answers {
-		m.takeDecoderHead(b)
+		m.loadDecoderHead(b)
 		return
 	}
 	if m.blocks {
-		m.takeGGUFHead(b)
+		m.loadGGUFHead(b)
 		return
 	}
 	var f labelsFile
@@ -91,10 +92,9 @@ func (m *Model) takeHead(b *builder) {
 	m.head = m.readHead(b, &f)
 }
 
-// takeGGUFHead takes the head of a file whose pooling_type is 4. Of a model without names for its
-// labels there is one. Converters leave out layers and biases, and scores are those of the rest, as
-// llama.cpp has them.
-func (m *Model) takeGGUFHead(b *builder) {
+// loadGGUFHead loads the head of a GGUF file whose pooling_type is 4. A file without label names
+// has one label. Layers and biases that a converter omitted are skipped, as in llama.cpp.
+func (m *Model) loadGGUFHead(b *builder) {
 	if m.scored == nil {
 		return
 	}
@@ -136,7 +136,7 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 	b.Check(configJSON, err)
 	n := m.names.head
 	h := &head{labels: labels, activation: n.activation, pooling: m.headPooling}
-	take := func(name string, bias bool, out int) weights.Linear {
+	loadDense := func(name string, bias bool, out int) weights.Linear {
 		whole, at := strings.CutPrefix(name, "@")
 		if at {
 			whole = b.at + whole
@@ -151,22 +151,22 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 		return b.Linear(kind, m.hidden, bias, weights.Part{Name: whole, Out: out})
 	}
 	if n.dense != "" {
-		dense := take(n.dense, !n.noBias, m.hidden)
+		dense := loadDense(n.dense, !n.noBias, m.hidden)
 		h.dense = &dense
 	}
 	if n.norm != "" {
 		at := b.at
 		b.at = ""
-		h.norm = b.takeNorm(n.norm)
+		h.norm = b.loadNorm(n.norm)
 		b.at = at
 	}
-	h.out = take(n.out, !n.noBiases, len(labels))
+	h.out = loadDense(n.out, !n.noBiases, len(labels))
 	h.sigmoid, err = f.sigmoid(len(labels))
 	b.Check(configJSON, err)
 	return h
 }
 
-// names are the labels in the order of their numbers: two, if nothing is said.
+// names returns the labels in order of their numbers. Without any key there are two.
 func (f *labelsFile) names() ([]string, error) {
 	n, key := 2, "num_labels"
 	if f.Labels != nil {
@@ -192,7 +192,7 @@ func (f *labelsFile) names() ([]string, error) {
 	return labels, nil
 }
 
-// sigmoid says whether scores go through it: as the files say, or where there is one label.
+// sigmoid reports whether scores go through a sigmoid: as the files say, by default for one label.
 func (f *labelsFile) sigmoid(labels int) (bool, error) {
 	name := f.Older
 	if f.Newer != nil && f.Newer.Activation != "" {
@@ -209,12 +209,12 @@ func (f *labelsFile) sigmoid(labels int) (bool, error) {
 	return false, fmt.Errorf("activation_fn is %q, want Sigmoid or Identity", name)
 }
 
-// score writes the scores of the batch's texts, a row of all labels for each.
-func (r *runner) score(dst []float32) {
+// scoreBatch writes the scores of the batch, a row of all labels for each text.
+func (r *runner) scoreBatch(dst []float32) {
 	h, n, first := r.head, len(r.lens), 0
 	r.pooled = resize(r.pooled, n*r.hidden)
 	for i, size := range r.lens {
-		r.pool1(r.pooled[i*r.hidden:][:r.hidden], r.x[first*r.hidden:][:size*r.hidden], h.pooling, 0)
+		r.poolText(r.pooled[i*r.hidden:][:r.hidden], r.x[first*r.hidden:][:size*r.hidden], h.pooling, 0)
 		first += size
 	}
 	x := attn.BHLD(r.pooled[:n*r.hidden], 1, 1, n, r.hidden)
@@ -243,7 +243,7 @@ func (r *runner) score(dst []float32) {
 	}
 }
 
-// Labels are the names of what a model scores, nil if it makes vectors.
+// Labels returns the names of the scores, nil for a model that makes vectors.
 func (m *Model) Labels() []string {
 	if m.head == nil {
 		return nil
@@ -251,30 +251,33 @@ func (m *Model) Labels() []string {
 	return m.head.labels
 }
 
-// Rerank returns how well each text answers the query, more is better: by a cross-encoder with one
-// label, by Qwen3-Reranker, or by a ColBERT as PyLate has it. Most cross-encoders give numbers from
-// 0 to 1, those whose files say Identity any; where query and text are too long together, the
-// longer one is cut first. Qwen3-Reranker gives how probable it is that it says yes. A ColBERT
-// gives MaxSim, the sum over the query's tokens of the best product with a token of the text;
-// query and text have lengths of their own.
+// Rerank returns a score of each text for the query, where more is better. The model is a
+// cross-encoder with one label, Qwen3-Reranker or a PyLate model (ColBERT).
+//
+// Scores of most cross-encoders are between 0 and 1, of models whose files say Identity any
+// numbers. If query and text are too long together, the longer one is truncated first.
+// Qwen3-Reranker's score is the probability of the answer yes. A ColBERT's score is MaxSim, the sum
+// over the query's tokens of the largest product with a token of the text; query and text have
+// separate length limits.
 func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
 	return m.RerankContext(context.Background(), query, texts)
 }
 
-// RerankContext is [Model.Rerank] that ends early when ctx is done, as [Model.EncodeContext] does.
+// RerankContext is [Model.Rerank] with a context. It ends early when ctx is done, as
+// [Model.EncodeContext] does.
 func (m *Model) RerankContext(ctx context.Context, query string, texts []string) ([]float32,
 	error) {
 	if m.late != nil {
 		return m.maxSims(ctx, query, texts)
 	}
 	if m.head != nil && len(m.head.labels) != 1 {
-		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, "+
-			"or a model with one", m.path, m.head.labels)
+		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns a score for "+
+			"each, or a model with one", m.path, m.head.labels)
 	}
 	return m.scores(ctx, query, texts)
 }
 
-// Scores returns a number of each of the Labels for each pair of the query and a text.
+// Scores returns for each text a row of scores, one for each of the Labels.
 func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
 	all, err := m.scores(context.Background(), query, texts)
 	if err != nil {
@@ -293,7 +296,7 @@ func (m *Model) scores(ctx context.Context, query string, texts []string) ([]flo
 		return nil, fmt.Errorf("embed: %s: %w", m.path, errNoHead)
 	}
 	r := &reading{Model: m, ctx: ctx, before: query, pairs: true, inputs: texts}
-	if err := r.run((*Model).checkPair); err != nil {
+	if err := r.readAll((*Model).checkPair); err != nil {
 		return nil, err
 	}
 	tokens, segments := make([][]int32, len(texts)), make([][]int32, len(texts))
@@ -307,15 +310,15 @@ func (m *Model) scores(ctx context.Context, query string, texts []string) ([]flo
 	return dst, nil
 }
 
-// pair are the tokens of a query and a text.
+// pair returns the tokens of a query and a text.
 func (m *Model) pair(query, text string) (tokenize.Read, error) {
 	if m.head.answers != nil {
 		return m.head.answers.pair(m.texts, query, text)
 	}
-	return m.texts.Pair(m.prepare("", query), m.prepare("", text))
+	return m.texts.Pair(m.prepareText("", query), m.prepareText("", text))
 }
 
-// checkPair refuses segments that the model does not know.
+// checkPair refuses segments that the model has no embedding for.
 func (m *Model) checkPair(text int, read *tokenize.Read) error {
 	for _, segment := range read.Segments {
 		if m.description.segments > 0 && (segment < 0 || int(segment) >= m.description.segments) {
@@ -326,7 +329,7 @@ func (m *Model) checkPair(text int, read *tokenize.Read) error {
 	return m.checkRead(text, read)
 }
 
-// outWidth is the numbers that compute makes of a text.
+// outWidth returns how many numbers compute writes for a text.
 func (m *Model) outWidth(scores bool) int {
 	if scores {
 		return len(m.head.labels)

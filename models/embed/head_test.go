@@ -18,7 +18,7 @@ type headTest struct {
 	score  func(w numbers, rows [][]float64) []float64
 }
 
-// headTests are those of the kinds that have one.
+// headTests are the kinds of models that have a head.
 func headTests() map[string]headTest {
 	twoOf := func(wide int, dense, out string, f func(float64) float64) headTest {
 		return headTest{func(labels int) map[string][]int {

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// late is what PyLate says of a model that makes a vector of each token (ColBERT): how queries and
-// documents become tokens, and which of these have vectors.
+// late is the PyLate configuration of a model with a vector for each token (late interaction,
+// ColBERT): how queries and documents are tokenized, and which tokens have vectors.
 type late struct {
 	lateFile
 	tokenize.Late
-	said map[string]bool // keys that the file has, of those that errors name
+	said map[string]bool // whether the file has a key, for errors
 }
 
-// lateFile is what config_sentence_transformers.json says of such models only.
+// lateFile has the keys of config_sentence_transformers.json for such models only.
 type lateFile struct {
 	Query    *string   `json:"query_prefix"`
 	Document *string   `json:"document_prefix"`
@@ -45,23 +45,23 @@ const (
 	punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 )
 
-// errLate is why Encode is refused.
+// errLate is the error of Encode for a model with a vector for each token.
 var errLate = errors.New("modules.json has no Pooling: it makes a vector for each token, want " +
 	"EncodeQueries, EncodeDocuments or Rerank")
 
-// errNotLate is why vectors of tokens are refused.
+// errNotLate is the error of EncodeQueries and EncodeDocuments for other models.
 var errNotLate = errors.New("it makes a vector of a text, want a model of PyLate, whose " +
 	"modules.json has no Pooling, or Encode")
 
-// newLate is what files that say nothing mean.
+// newLate returns PyLate's defaults.
 func newLate() *late {
 	return &late{lateFile: lateFile{Query: new("[Q] "), Document: new("[D] "), Queries: new(32),
 		Length: new(180), Expand: new(true), Attend: new(false),
 		Words: new(strings.Split(punctuation, ""))}}
 }
 
-// obey takes what the file says.
-func (a *late) obey(l *weights.Loader, f *lateFile, width *int, similarity *string) {
+// applyFile replaces defaults by the keys of the file and validates them.
+func (a *late) applyFile(l *weights.Loader, f *lateFile, width *int, similarity *string) {
 	a.said = map[string]bool{queryLength: f.Queries != nil, documentLength: f.Length != nil,
 		queryPrefix: f.Query != nil, documentPrefix: f.Document != nil}
 	f.Query, f.Document = cmp.Or(f.Query, a.Query), cmp.Or(f.Document, a.Document)
@@ -81,7 +81,7 @@ func (a *late) obey(l *weights.Loader, f *lateFile, width *int, similarity *stri
 	}
 }
 
-// check refuses keys beside a Pooling.
+// check refuses PyLate's keys for a model with a Pooling.
 func (f *lateFile) check() error {
 	for _, x := range []struct {
 		key   string
@@ -97,55 +97,55 @@ func (f *lateFile) check() error {
 	return nil
 }
 
-// find looks for the tokens that the files name.
-func (a *late) find(l *weights.Loader, m *Model) {
+// findTokens validates the lengths and looks up the tokens that the files name.
+func (a *late) findTokens(l *weights.Loader, m *Model) {
 	lengths := []string{queryLength, documentLength}
 	for i, n := range []int{*a.Queries, *a.Length} {
 		if least, most := 4, m.texts.Longest(); n < least || n > most {
 			l.Check(promptsJSON, fmt.Errorf("%s, want %d to %d, as the model has positions",
-				a.is(lengths[i], n), least, most))
+				a.describeKey(lengths[i], n), least, most))
 		}
 	}
 	if w := m.local.Left; a.fills() && w > 0 && *a.Queries > w && m.locals != nil {
 		l.Check(promptsJSON, fmt.Errorf("%s, want at most %d, as many tokens as layers with windows "+
-			"see: further ones would see none", a.is(queryLength, *a.Queries), w))
+			"see: further ones would see none", a.describeKey(queryLength, *a.Queries), w))
 	}
 	keys := []string{queryPrefix, documentPrefix}
 	for i, text := range []string{*a.Query, *a.Document} {
 		if text != "" && !m.texts.HasToken(text) {
 			l.Check(promptsJSON, fmt.Errorf("%s, want a token of exactly this text, with its spaces, in "+
-				"the tokenizer", a.is(keys[i], strconv.Quote(text))))
+				"the tokenizer", a.describeKey(keys[i], strconv.Quote(text))))
 		}
 	}
 	a.Late = tokenize.ReadLate(l, m.texts, []string{*a.Query, *a.Document}, *a.Words, *a.Expand)
 }
 
-// is says what a key means, and whether the file says it.
-func (a *late) is(key string, value any) string {
+// describeKey returns a key's value for errors, marked if it is a default.
+func (a *late) describeKey(key string, value any) string {
 	if a.said[key] {
 		return fmt.Sprintf("%s is %v", key, value)
 	}
 	return fmt.Sprintf("%s is not there, which means %v", key, value)
 }
 
-// fills says whether queries have tokens at their ends that nobody sees.
+// fills reports whether queries are padded with tokens that other tokens do not see.
 func (a *late) fills() bool { return *a.Expand && !*a.Attend }
 
-// EncodeQueries returns a vector of Dimensions numbers and length 1 for each token of queries, of a
-// model as PyLate has it (ColBERT): rows [1, 1, Σ lens, Dimensions], one text after another, and
-// how many rows each has. Rows of a query are rows.Slice(first, first+lens[i]), which nn.MaxSim
-// takes. Tokens that fill queries up have vectors, too.
+// EncodeQueries returns a vector of Dimensions numbers and norm 1 for each token of the queries,
+// for a PyLate model (ColBERT): rows [1, 1, Σ lens, Dimensions], one text after another, and the
+// number of rows of each text. rows.Slice(first, first+lens[i]) is a query for nn.MaxSim. Tokens
+// that pad queries have vectors, too.
 func (m *Model) EncodeQueries(texts []string) (rows attn.Tensor, lens []int, err error) {
 	return m.vectors(context.Background(), texts, true)
 }
 
-// EncodeDocuments is EncodeQueries of documents, of which words in skiplist_words, as punctuation,
-// have no vectors. Rows and lens are what nn.MaxSim takes.
+// EncodeDocuments is [Model.EncodeQueries] for documents. Words of skiplist_words, such as
+// punctuation, have no vectors. rows and lens are arguments for nn.MaxSim.
 func (m *Model) EncodeDocuments(texts []string) (rows attn.Tensor, lens []int, err error) {
 	return m.vectors(context.Background(), texts, false)
 }
 
-// maxSims are the scores of texts for a query.
+// maxSims returns the MaxSim scores of texts for a query.
 func (m *Model) maxSims(ctx context.Context, query string, texts []string) ([]float32, error) {
 	q, _, err := m.vectors(ctx, []string{query}, true)
 	if err != nil {
@@ -162,7 +162,7 @@ func (m *Model) maxSims(ctx context.Context, query string, texts []string) ([]fl
 	return scores, nil
 }
 
-// vectors are those of the tokens of texts.
+// vectors returns the vectors of the tokens of texts, and their number for each text.
 func (m *Model) vectors(ctx context.Context, texts []string, queries bool) (rows attn.Tensor,
 	lens []int, err error) {
 	if m.late == nil {
@@ -189,8 +189,8 @@ func (m *Model) vectors(ctx context.Context, texts []string, queries bool) (rows
 	return attn.BHLD(dst, 1, 1, sum, width), lens, nil
 }
 
-// lateTokens are those of queries or documents, with a prefix behind the first of a text. Seen is
-// how many tokens of each the others see, nil for all.
+// lateTokens returns the tokens of queries or documents, with the prefix after the first token.
+// seen is how many tokens of each text attention may read, nil for all.
 func (m *Model) lateTokens(ctx context.Context, texts []string, queries bool) (tokens [][]int32,
 	seen []int, err error) {
 	a := m.late
@@ -202,7 +202,7 @@ func (m *Model) lateTokens(ctx context.Context, texts []string, queries bool) (t
 		length--
 	}
 	r := &reading{Model: m, ctx: ctx, before: m.prompt, inputs: texts, within: length}
-	if err := r.run((*Model).checkRead); err != nil {
+	if err := r.readAll((*Model).checkRead); err != nil {
 		return nil, nil, err
 	}
 	for i := range texts {
@@ -222,25 +222,25 @@ func (m *Model) lateTokens(ctx context.Context, texts []string, queries bool) (t
 	return tokens, seen, nil
 }
 
-// computeTokens makes the rows of dst, batch by batch.
+// computeTokens writes the vectors of tokens to dst, batch by batch.
 func (m *Model) computeTokens(ctx context.Context, dst []float32, tokens [][]int32,
 	seen, lens []int, queries bool) error {
-	r, err := m.take(ctx)
+	r, err := m.acquireRunner(ctx)
 	if err != nil {
 		return err
 	}
-	defer m.give(r)
+	defer m.releaseRunner(r)
 	width := m.Dimensions()
 	for done := 0; done < len(tokens); {
-		n := m.batch(tokens[done:])
-		r.load(tokens[done:done+n], nil)
+		n := m.batchSize(tokens[done:])
+		r.loadBatch(tokens[done:done+n], nil)
 		if r.seen = nil; seen != nil {
 			r.seen = seen[done : done+n]
 		}
 		r.forward()
 		r.seen = nil
 		r.pooled = append(r.pooled[:0], r.x[:r.tokens*r.hidden]...)
-		r.after(r.tokens, r.hidden)
+		r.applySteps(r.tokens, r.hidden)
 		kept := 0
 		for i, id := range r.ids {
 			if queries || !slices.Contains(m.late.Skipped, id) {

@@ -21,7 +21,7 @@ import (
 const lateModules = `[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
 	{"idx": 1, "name": "1", "path": "1_Dense", "type": "pylate.models.Dense.Dense"}]`
 
-// lateKeys are those of config_sentence_transformers.json; vocab.txt has their tokens.
+// lateKeys are keys of config_sentence_transformers.json; vocab.txt has their tokens.
 func lateKeys() map[string]any {
 	return map[string]any{"model_type": "ColBERT", "similarity_fn_name": "MaxSim",
 		"query_prefix": "cat", "document_prefix": "un", "query_length": 8, "document_length": 10,
@@ -256,7 +256,8 @@ func TestLateFiles(t *testing.T) {
 		t.Errorf("of a closed model: %v", err)
 	}
 
-	// Keys of PyLate beside a Pooling are refused, and vectors of tokens of a model without them.
+	// PyLate's keys together with a Pooling are refused, and vectors of tokens of a model without
+	// them.
 	other, _ := writeModel(t, safetensors.F32)
 	m = mustOpen(t, other, Options{})
 	if _, _, err := m.EncodeQueries([]string{"cat"}); err == nil ||
@@ -270,7 +271,7 @@ func TestLateFiles(t *testing.T) {
 		}
 		write(t, other, promptsJSON, encode(t, map[string]any{key: value}))
 		if err := openError(other); err == nil || !strings.Contains(err.Error(), key+" is there, and") {
-			t.Errorf("%s beside a Pooling: %v", key, err)
+			t.Errorf("%s with a Pooling: %v", key, err)
 		}
 	}
 	if err := os.Remove(filepath.Join(other, promptsJSON)); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Model makes vectors of texts, or scores of pairs of them. It is safe for concurrent use: calls
-// share the workers and take turns at nothing else.
+// Model computes vectors of texts, or scores of pairs of texts. It is safe for concurrent use:
+// calls share only the workers and wait for nothing else.
 type Model struct {
 	*description
 	sentence
@@ -30,10 +30,10 @@ type Model struct {
 	final    *norm
 	distance []float32 // the bias of each head, query and key
 	head     *head     // nil for none
-	noVector error     // why Encode is refused
-	noEnd    error     // why the last token of texts is not the one that stands for them
-	scored   []string  // labels of a GGUF file that scores; nil for others
-	matrices int       // bytes
+	noVector error     // error of Encode, nil if there are vectors
+	noEnd    error     // why texts lack the last token that lasttoken pooling needs
+	scored   []string  // labels of a GGUF file that scores, nil for others
+	matrices int       // bytes of matrices
 
 	pool   *attn.Pool
 	mutex  sync.Mutex
@@ -43,17 +43,17 @@ type Model struct {
 
 const configJSON = "config.json"
 
-// kinds are the values of model_type, and who describes such a model.
+// kinds maps values of model_type to functions that read such a model's description.
 var kinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
 	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
 }
 
-// Open reads a model: a folder with config.json, model.safetensors (F32, F16 or BF16; or several
-// with an index), a tokenizer and perhaps the files of sentence-transformers, or a GGUF file.
-// Nothing is downloaded: a path where nothing is, is an error that is fs.ErrNotExist. Errors name
-// the file and the key. Close gives the memory back.
+// Open opens a model: a GGUF file, or a folder with config.json, model.safetensors (F32, F16 or
+// BF16; or several with an index), a tokenizer and optionally the files of sentence-transformers.
+// Nothing is downloaded: a path that does not exist is fs.ErrNotExist. Errors name the file and the
+// key. Close releases the memory.
 func Open(path string, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -78,10 +78,10 @@ func Open(path string, o Options) (*Model, error) {
 	return m.start()
 }
 
-// checkPath refuses paths where nothing is, such as the name that a model has at a publisher's.
+// checkPath refuses paths that do not exist, such as a model's name on Hugging Face.
 func checkPath(path string) error {
 	if path == "" {
-		return errors.New("embed: the path is \"\", want that of a model's folder or GGUF file")
+		return errors.New("embed: the path is \"\", want a model's folder or GGUF file")
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("embed: there is no folder or file %q, want one with a model, which is not "+
@@ -90,24 +90,24 @@ func checkPath(path string) error {
 	return nil
 }
 
-// openFolder reads what the files of a folder say, and finds its tensors.
+// openFolder reads the configuration and tokenizer of a folder, and opens its tensors.
 func (m *Model) openFolder(l *weights.Loader) {
 	m.description = readDescription(l)
 	if l.Err == nil {
 		m.sentence = readSentence(l, m.hidden)
 		if m.late != nil {
-			m.sentence.longest = m.description.longest // lengths are of their own
+			m.sentence.longest = m.description.longest // PyLate has its own limits
 			m.noVector = errLate
 		}
 		m.texts = tokenize.ReadTexts(l, m.vocab, m.sentence.longest, m.description.longest)
 		if m.late != nil && l.Err == nil {
-			m.late.find(l, m)
+			m.late.findTokens(l, m)
 		}
 	}
 	l.Open()
 }
 
-// readDescription finds out what kind of model a folder has.
+// readDescription reads config.json as the kind of model that it names.
 func readDescription(l *weights.Loader) *description {
 	var first struct {
 		Type          *string  `json:"model_type"`
@@ -117,7 +117,7 @@ func readDescription(l *weights.Loader) *description {
 	if l.Err != nil {
 		return nil
 	}
-	kind := "bert" // which early folders do not say
+	kind := "bert" // early folders lack model_type
 	if first.Type != nil {
 		kind = *first.Type
 	}
@@ -138,38 +138,38 @@ func readDescription(l *weights.Loader) *description {
 
 func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") }
 
-// build takes the weights.
+// build loads the weights.
 func (m *Model) build(l *weights.Loader) {
 	if l.Err != nil {
 		return
 	}
 	b := newBuilder(l, m.description)
-	m.tables = b.takeTables()
-	m.all = b.takeLayers()
-	m.final = b.takeNorm(b.names.final)
-	m.takeDistances(b)
-	m.takeHead(b)
+	m.tables = b.loadTables()
+	m.all = b.loadLayers()
+	m.final = b.loadNorm(b.names.final)
+	m.loadDistances(b)
+	m.loadHead(b)
 	m.matrices = l.Packed
 	l.CheckUsed(m.names.idleTensors()...)
 }
 
-// start makes what calls need, and applies the options.
+// start applies the options and starts the workers.
 func (m *Model) start() (*Model, error) {
-	if err := m.obey(); err != nil {
+	if err := m.applyOptions(); err != nil {
 		return nil, fmt.Errorf("embed: %s: %w", m.path, err)
 	}
 	m.pool = attn.NewPool(m.options.Workers)
 	return m, nil
 }
 
-// obey applies options that depend on the model.
-func (m *Model) obey() error {
+// applyOptions validates and applies the options that depend on the model.
+func (m *Model) applyOptions() error {
 	o := &m.options
 	if err := m.checkUseful(o); err != nil {
 		return err
 	}
 	if o.Pooling != nil {
-		if err := m.override(o.Pooling); err != nil {
+		if err := m.overridePooling(o.Pooling); err != nil {
 			return err
 		}
 	}
@@ -201,23 +201,23 @@ func (m *Model) obey() error {
 		}
 		m.dimensions = o.Dimensions
 	}
-	if m.buckets > 0 { // the table of biases is as large
+	if m.buckets > 0 { // the table of biases covers no more tokens
 		o.BatchTokens = min(o.BatchTokens, m.description.longest)
 	}
 	return nil
 }
 
-// checkEnd refuses models that would make the vector of a text of its last word, not of the token
-// that they were trained with.
+// checkEnd refuses lasttoken pooling if texts lack the last token of training: the vector would be
+// the last word's.
 func (m *Model) checkEnd() error {
 	if m.noEnd == nil || m.noVector != nil || !slices.Contains(m.modes, "lasttoken") {
 		return nil
 	}
-	return fmt.Errorf("with the pooling lasttoken the vector of a text is that of %s behind it: %w; "+
+	return fmt.Errorf("pooling lasttoken needs the vector of %s behind a text: %w; "+
 		"use a file made since September 2025, or the model's folder", endOfText, m.noEnd)
 }
 
-// checkUseful refuses options that the model has no use for.
+// checkUseful refuses options that have no effect on this model.
 func (m *Model) checkUseful(o *Options) error {
 	if o.Instruction != "" && (m.head == nil || m.head.answers == nil) {
 		return fmt.Errorf("Options.Instruction is %q, want \"\" for a model that is no Qwen3-Reranker",
@@ -240,7 +240,7 @@ func (m *Model) checkUseful(o *Options) error {
 	return nil
 }
 
-// Dimensions is the length of vectors.
+// Dimensions returns the number of elements of a vector.
 func (m *Model) Dimensions() int {
 	if all := m.fullWidth(); m.dimensions == 0 || m.dimensions > all {
 		return all
@@ -248,7 +248,7 @@ func (m *Model) Dimensions() int {
 	return m.dimensions
 }
 
-// MaxTokens is how many tokens a text may have; the rest of it is left out.
+// MaxTokens returns the maximum of tokens of a text. Longer texts are truncated.
 func (m *Model) MaxTokens() int {
 	if m.late != nil {
 		return *m.late.Length
@@ -256,7 +256,7 @@ func (m *Model) MaxTokens() int {
 	return m.texts.Longest()
 }
 
-// Memory is the bytes of the weights: of matrices, and of tables that are looked up.
+// Memory returns the bytes of the weights: matrices, and lookup tables.
 func (m *Model) Memory() (matrices, lookups int) {
 	for _, t := range []*weights.Table{m.tables.words, m.tables.positions, m.tables.segments} {
 		if t != nil {
@@ -266,8 +266,8 @@ func (m *Model) Memory() (matrices, lookups int) {
 	return m.matrices, lookups + 4*len(m.distance)
 }
 
-// MultiplyAdds are those of a text of some tokens: of products by matrices, and of the scores and
-// sums of attention. At least they take their time, which limits how fast a model can be.
+// MultiplyAdds returns the number of multiply-adds for a text of some tokens, in matrix products
+// and attention. Their time is a lower bound for encoding the text.
 func (m *Model) MultiplyAdds(tokens int) int {
 	all := 0
 	for i := range m.all {
@@ -283,7 +283,7 @@ func (m *Model) MultiplyAdds(tokens int) int {
 	return all
 }
 
-// pairs is how many tokens the tokens of a text see, all together.
+// pairs returns the number of query-key pairs of a text.
 func (m *Model) pairs(tokens int, window attn.Window) int {
 	n := tokens * tokens
 	if m.causal {
@@ -295,12 +295,12 @@ func (m *Model) pairs(tokens int, window attn.Window) int {
 	return n
 }
 
-// String says of what kind and size a model is.
+// String returns the model's kind and size.
 func (m *Model) String() string {
 	return fmt.Sprintf("%s: %d layers of %d, %d heads", m.kind, m.layers, m.hidden, m.heads)
 }
 
-// Close ends the workers. Calls that go on are waited for, later ones are attn.ErrClosed. Close of
+// Close waits for running calls and ends the workers. Later calls are [attn.ErrClosed]. Close of
 // nil does nothing.
 func (m *Model) Close() error {
 	if m == nil {
@@ -312,12 +312,12 @@ func (m *Model) Close() error {
 	return m.pool.Close()
 }
 
-// take is a runner for one call.
-func (m *Model) take(ctx context.Context) (*runner, error) {
+// acquireRunner returns a runner for one call.
+func (m *Model) acquireRunner(ctx context.Context) (*runner, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.closed {
-		return nil, m.gone()
+		return nil, m.closedError()
 	}
 	if n := len(m.idle); n > 0 {
 		r := m.idle[n-1]
@@ -328,13 +328,13 @@ func (m *Model) take(ctx context.Context) (*runner, error) {
 	return &runner{Model: m, ctx: ctx}, nil
 }
 
-// gone is the error of calls after Close.
-func (m *Model) gone() error {
+// closedError returns the error of calls after Close.
+func (m *Model) closedError() error {
 	return fmt.Errorf("embed: the model of %s was closed: %w", m.path, attn.ErrClosed)
 }
 
-// give takes a runner back.
-func (m *Model) give(r *runner) {
+// releaseRunner keeps a runner for later calls.
+func (m *Model) releaseRunner(r *runner) {
 	r.err, r.ctx = nil, nil
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -343,5 +343,5 @@ func (m *Model) give(r *runner) {
 	}
 }
 
-// errNoHead is what Rerank returns for models of vectors.
+// errNoHead is the error of Rerank for models that make vectors.
 var errNoHead = errors.New("it has no head that scores texts, want a cross-encoder")

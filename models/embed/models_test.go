@@ -528,7 +528,7 @@ func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, numbe
 }
 
 // TestKindsAgainstFloat64 compares each kind of model with its definition in float64, and its
-// vectors in a batch with those of texts alone.
+// vectors in a batch with vectors of texts alone.
 func TestKindsAgainstFloat64(t *testing.T) {
 	texts := append(slices.Clone(ragged), "cat un believ, cat!", "zurich cat 中 cat, un, cat! zurich")
 	for _, k := range kindTests() {

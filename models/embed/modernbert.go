@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// modernNames are those of ModernBertModel.
+// modernNames are the tensor names of ModernBertModel.
 var modernNames = names{
 	prefixes: []string{"", "model."}, words: "embeddings.tok_embeddings", norm: "embeddings.norm",
 	final: "final_norm", layer: "layers.%d.", input: []string{"attn.Wqkv"}, output: "attn.Wo",
@@ -19,7 +19,7 @@ var modernNames = names{
 		noBias: true},
 }
 
-// modernIdle are keys for training, and for programs that do the same in several ways.
+// modernIdle are keys without effect: settings of training and of implementations.
 var modernIdle = strictjson.Idle{
 	"attention_bias": {"false"}, "classifier_bias": {"false"}, "decoder_bias": nil,
 	"deterministic_flash_attn": nil, "embedding_dropout": nil, "initializer_cutoff_factor": nil,
@@ -55,14 +55,14 @@ func readModernBERT(l *weights.Loader, kind string) *description {
 	d := &description{kind: kind, pad: -1, preNorm: true, gated: true, names: modernNames,
 		layers: c.Layers, hidden: c.Hidden, ffn: c.FFN, vocab: c.Vocab, heads: c.Heads,
 		longest: c.Positions, epsilon: c.Epsilon, headPooling: c.Pooling}
-	l.Check(configJSON, d.activate("hidden_activation", c.Activation))
+	l.Check(configJSON, d.setActivation("hidden_activation", c.Activation))
 	keys := usualKeys
 	keys.epsilon = "norm_eps"
 	l.Check(configJSON, d.check(keys))
 	l.Check(configJSON, weights.Sizes([]string{"global_attn_every_n_layers", "local_attention"},
 		c.Every, c.Local))
 	if c.HeadOf != c.Activation {
-		l.Check(configJSON, fmt.Errorf("classifier_activation is %q, want that of the layers, %q",
+		l.Check(configJSON, fmt.Errorf("classifier_activation is %q, want the layers' activation, %q",
 			c.HeadOf, c.Activation))
 	}
 	if c.Pooling != "cls" && c.Pooling != "mean" {
@@ -71,7 +71,7 @@ func readModernBERT(l *weights.Loader, kind string) *description {
 	if c.LocalBase == nil {
 		c.LocalBase = &c.Base
 	}
-	side := c.Local/2 + 1 // the query's own key among them
+	side := c.Local/2 + 1 // includes the query's own key
 	d.local = attn.Window{Left: side, Right: side}
 	base, err := c.Ropes.Full.base("full_attention", c.Base, modernBase)
 	l.Check(configJSON, err)
@@ -89,8 +89,8 @@ func readModernBERT(l *weights.Loader, kind string) *description {
 // The usual bases of rotations.
 const modernBase, modernLocalBase = 160000, 10000
 
-// localLayers says which layers are local: those that layer_types names, or all but every some-th
-// from the first on.
+// localLayers reports which layers are local: by layer_types, or without it all but each every-th,
+// counted from layer 0.
 func localLayers(layers, every int, types []string) ([]bool, error) {
 	if types != nil && len(types) != layers {
 		return nil, fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", len(types),
@@ -111,19 +111,20 @@ func localLayers(layers, every int, types []string) ([]bool, error) {
 	return local, nil
 }
 
-// rotations are those of both kinds of layers.
+// rotations has rope_parameters, a key of newer files, for global and local layers.
 type rotations struct {
 	Full    rotation `json:"full_attention"`
 	Sliding rotation `json:"sliding_attention"`
 }
 
-// rotation is what rope_parameters, a key of newer files, says of some layers.
+// rotation is an entry of rope_parameters.
 type rotation struct {
 	Type string   `json:"rope_type"`
 	Base *float64 `json:"rope_theta"`
 }
 
-// base is that of the rotation, beside what an older key says, or its usual value.
+// base returns the base of the rotation: by rope_parameters or, if that has none, by the older key.
+// Both may be set if they agree or the older key has its usual value.
 func (r *rotation) base(of string, older, usual float64) (float64, error) {
 	switch {
 	case r.Type != "" && r.Type != "default":

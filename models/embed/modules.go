@@ -15,26 +15,26 @@ import (
 	"golang.org/x/text/language"
 )
 
-// sentence is what the files of sentence-transformers say: how texts become tokens, and the rows of
-// their tokens embeddings.
+// sentence is the configuration in the files of sentence-transformers: how texts are tokenized, and
+// how the rows of their tokens become vectors.
 type sentence struct {
-	listed     bool              // in modules.json
-	prompt     string            // before each text, by default
-	prompts    map[string]string // by their names
-	withPrompt bool              // tokens of the prompt take part in the pooling
+	listed     bool              // there is a modules.json, or a GGUF file with a pooling
+	prompt     string            // default prompt before each text
+	prompts    map[string]string // by name
+	withPrompt bool              // the pooling includes the prompt's tokens
 	similarity string            // how vectors are compared
-	lower      bool              // texts, before the tokenizer has them
-	longest    int               // of a text in tokens; 0 is as the tokenizer says
-	dimensions int               // of embeddings at most, the rest of which is cut off; 0 is all
+	lower      bool              // texts are lowercased before the tokenizer
+	longest    int               // maximum of tokens of a text, 0 for the tokenizer's
+	dimensions int               // maximum of dimensions, to truncate to; 0 for all
 	modes      pooling
 	steps      []step
-	late       *late // nil for a vector of a text
+	late       *late // nil for a model with one vector for a text
 }
 
-// step is what happens to a pooled row: a layer, or without one it gets length 1.
+// step is a step after the pooling: a dense layer or, if that is nil, normalization.
 type step struct{ *dense }
 
-// usual is for models without such files.
+// usual returns the defaults for models without such files.
 func usual() sentence {
 	return sentence{modes: pooling{"mean"}, steps: []step{{}}, withPrompt: true, similarity: "cosine"}
 }
@@ -47,11 +47,11 @@ type module struct {
 	Type  string `json:"type"`
 }
 
-// kind is the last part of the type, whose other parts have changed over time.
+// kind returns the last part of the type. Its other parts differ between versions.
 func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:] }
 
-// readSentence reads the files for a model with rows of some width. Without modules.json there are
-// a Transformer, a Pooling and a Normalize.
+// readSentence reads the files for a model with rows of the given width. Without modules.json the
+// modules are a Transformer, a Pooling and a Normalize.
 func readSentence(l *weights.Loader, width int) sentence {
 	const file = "modules.json"
 	s, list := usual(), []module(nil)
@@ -82,8 +82,8 @@ func readSentence(l *weights.Loader, width int) sentence {
 	return s
 }
 
-// checkModules refuses lists that do something else than a Transformer, a Pooling, and any number
-// of Dense and Normalize, or a Transformer and some Dense, which make vectors of tokens.
+// checkModules accepts two lists: a Transformer, a Pooling and any number of Dense and Normalize,
+// or for vectors of tokens a Transformer and some Dense.
 func checkModules(list []module) error {
 	for i, m := range list {
 		kinds := [][]string{{"Transformer"}, {"Pooling", "Dense"}, {"Dense", "Normalize"}}[min(i, 2)]
@@ -106,12 +106,12 @@ func checkModules(list []module) error {
 	return nil
 }
 
-// textFiles are the names that the file for a Transformer has had. The first that is there counts.
+// textFiles are the names of the Transformer's file in all versions. The first that exists is read.
 var textFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
 	"sentence_distilbert_config.json", "sentence_camembert_config.json",
 	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
 
-// readTexts reads what happens to texts before the model has their tokens.
+// readTexts reads limits, prompts and other settings of texts.
 func (s *sentence) readTexts(l *weights.Loader) {
 	var limits struct {
 		Longest *int `json:"max_seq_length"`
@@ -141,7 +141,7 @@ func (s *sentence) readTexts(l *weights.Loader) {
 	}
 	l.OptionalJSON(prompts, &texts, idle)
 	if s.late != nil {
-		s.late.obey(l, &texts.lateFile, texts.Width, texts.Compare)
+		s.late.applyFile(l, &texts.lateFile, texts.Width, texts.Compare)
 		s.similarity, texts.Compare, texts.Width = maxSim, nil, nil
 	} else {
 		l.Check(prompts, texts.lateFile.check())
@@ -163,10 +163,10 @@ func (s *sentence) readTexts(l *weights.Loader) {
 	}
 }
 
-// Prompts are the names of what a model knows to stand before texts, such as query and document.
+// Prompts returns the names of the model's prompts, such as query and document.
 func (s *sentence) Prompts() []string { return slices.Sorted(maps.Keys(s.prompts)) }
 
-// promptOf is the prompt of a name, "" for none.
+// promptOf returns the prompt of a name, "" for the name "".
 func (s *sentence) promptOf(name string) (string, error) {
 	text, ok := s.prompts[name]
 	switch {
@@ -178,8 +178,8 @@ func (s *sentence) promptOf(name string) (string, error) {
 	return "", fmt.Errorf("%q, want one of %q, as the files have them", name, s.Prompts())
 }
 
-// prepare makes a text what the tokenizer gets.
-func (s *sentence) prepare(prompt, text string) string {
+// prepareText returns the tokenizer's input for a text: with its prompt, and lowercased if need be.
+func (s *sentence) prepareText(prompt, text string) string {
 	if text = prompt + text; s.lower {
 		return cases.Lower(language.Und).String(text)
 	}
@@ -192,11 +192,11 @@ type dense struct {
 	activation nn.Activation
 }
 
-// denseActivations are the classes of PyTorch that layers behind the pooling name.
+// denseActivations maps PyTorch classes in files of Dense layers to activations.
 var denseActivations = map[string]nn.Activation{"Tanh": nn.Tanh, "Identity": nn.None,
 	"ReLU": nn.ReLU, "GELU": nn.GELU, "SiLU": nn.SiLU, "Sigmoid": nn.Sigmoid}
 
-// readDense also returns the width of its rows, which are of tokens or of texts.
+// readDense reads a Dense layer, for rows of tokens or of texts, and returns its output width.
 func readDense(l *weights.Loader, path string, width int, tokens bool) (*dense, int) {
 	var c struct {
 		In         int    `json:"in_features"`
@@ -237,7 +237,7 @@ func readDense(l *weights.Loader, path string, width int, tokens bool) (*dense, 
 	return d, c.Out
 }
 
-// fullWidth is the length of vectors before they are cut off.
+// fullWidth returns the length of vectors before truncation.
 func (m *Model) fullWidth() int {
 	width := len(m.modes) * m.hidden
 	for _, s := range m.steps {

@@ -224,7 +224,7 @@ func TestRefusedFolders(t *testing.T) {
 		{pooling(`{"pooling_mode": []}`), "1_Pooling/config.json: pooling_mode says that there is no pooling"},
 		{pooling(`{"pooling_mode": 3}`), "1_Pooling/config.json: want JSON"},
 		{pooling(`{"pooling_mode_cls_token": true}`),
-			`pooling_mode_mean_tokens is not there, want it beside keys for ["cls"]`},
+			`pooling_mode_mean_tokens is not there, want it with keys for ["cls"]`},
 		{pooling(`{"pooling_mode": "cls", "pooling_mode_mean_tokens": true}`),
 			`pooling_mode is ["cls"], and other keys say ["mean"]`},
 		{pooling(`{"embedding_dimension": 31}`), "dimension is 31, want 30, the width of rows"},

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// nomicNames are those of NomicBertModel, as its authors published it.
+// nomicNames are the tensor names of NomicBertModel as its authors published it.
 var nomicNames = names{
 	prefixes: []string{""}, words: "embeddings.word_embeddings",
 	segments: "embeddings.token_type_embeddings", norm: "emb_ln", layer: "encoder.layers.%d.",
@@ -18,7 +18,7 @@ var nomicNames = names{
 	idle:      []string{"pooler.dense.*", "cls.*"},
 }
 
-// nomicIdle are keys for training, for heads, and for programs that do the same in several ways.
+// nomicIdle are keys without effect: settings of training, of heads and of implementations.
 var nomicIdle = strictjson.Idle{
 	"attn_pdrop": nil, "auto_map": nil, "causal": {"false"}, "dense_seq_output": nil,
 	"embd_pdrop": nil, "fused_bias_fc": nil, "fused_dropout_add_ln": nil,

@@ -7,42 +7,42 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Options say how a model is opened. The zero value is what its files say, on all cores. An option
-// that the model has no use for is an error, as Pooling is for one that only scores.
+// Options configure a model. With the zero value it follows its files and uses all cores. An option
+// without effect on the model is an error, such as Pooling for a model that only scores.
 type Options struct {
-	// Workers is the number of threads, at most attn.MaxWorkers; 0 is GOMAXPROCS.
+	// Workers is the number of threads, at most attn.MaxWorkers; 0 means GOMAXPROCS.
 	Workers int
 	// Integers multiplies in 8-bit integers: about twice as fast, with other bits.
 	Integers bool
-	// Prompt is the name of the prompt before texts, one of Prompts; "" is the one that the files
-	// name, or none.
+	// Prompt is the name of the prompt before texts, one of Prompts; "" means the files' default, or
+	// none.
 	Prompt string
-	// Pooling makes a vector of those of a text's tokens: cls, lasttoken, max, mean,
-	// mean_sqrt_len_tokens or weightedmean, or several of them side by side. nil is what the files
-	// say, or the mean.
+	// Pooling reduces the rows of a text's tokens to a vector: cls, lasttoken, max, mean,
+	// mean_sqrt_len_tokens or weightedmean, or several of them concatenated. nil means the files'
+	// pooling, by default mean.
 	Pooling []string
-	// Dimensions cuts vectors off, as models allow that were trained with Matryoshka losses; 0 is
-	// what the files say, or all.
+	// Dimensions truncates vectors, for models trained with Matryoshka losses; 0 means the files'
+	// number, by default all.
 	Dimensions int
-	// Normalize gives vectors length 1 after all else, so also after they were cut off.
+	// Normalize scales vectors to norm 1 as the last step, after truncation.
 	Normalize bool
-	// MaxTokens are at most those of a text, with what the model puts around it; the rest is left
-	// out. 0 is what the files say, or all that the model takes; more is an error.
+	// MaxTokens is the maximum of tokens of a text, special tokens included; longer texts are
+	// truncated. 0 means the files' maximum, by default the model's; more is an error.
 	MaxTokens int
-	// BatchTokens are computed together, unless a text has more; 0 is 512. Vectors do not depend on
-	// it.
+	// BatchTokens is the maximum of tokens of a batch with several texts; 0 means 512. Vectors do not
+	// depend on it.
 	BatchTokens int
-	// Instruction is what Qwen3-Reranker is told to look for; "" is what it was trained with.
+	// Instruction is the task for Qwen3-Reranker; "" means the one of its training.
 	Instruction string
-	// Progress, unless it is nil, is called after each batch with the number of texts that are done,
-	// and of all texts of the call, by the goroutine of the call.
+	// Progress, unless nil, is called after each batch on the goroutine of the call, with the number
+	// of finished texts and of all texts.
 	Progress func(done, of int)
-	// Cut, unless it is nil, is called for each text of which tokens are left out, by the goroutine
-	// of the call: the text's place, its tokens that stay, and those that do not.
+	// Cut, unless nil, is called for each truncated text on the goroutine of the call, with the index
+	// of the text, the number of its tokens that are kept, and the number left out.
 	Cut func(text, tokens, left int)
 }
 
-// usualBatch is enough for products to be fast, and few enough for caches.
+// usualBatch is large enough for fast products and small enough for caches.
 const usualBatch = 512
 
 func (o *Options) check() error {

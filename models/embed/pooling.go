@@ -15,11 +15,11 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// pooling makes one row of those of a text's tokens, or several side by side.
+// pooling reduces the rows of a text's tokens to one row. Several modes are concatenated.
 type pooling []string
 
-// poolings are those that sentence-transformers has, by its names: how much a token weighs in the
-// sum, of all tokens that count and with its place from 1 on, or nil for those that are no sums.
+// poolings has the poolings of sentence-transformers: the weight of a token in the sum, by the
+// number of tokens and its place from 1 on; nil for poolings that are no sums.
 var poolings = map[string]func(count, place int) float32{
 	"cls": nil, "lasttoken": nil, "max": nil,
 	"mean":                 func(count, _ int) float32 { return 1 / float32(count) },
@@ -29,29 +29,29 @@ var poolings = map[string]func(count, place int) float32{
 
 func root(n int) float32 { return float32(math.Sqrt(float64(n))) }
 
-// reduce makes the vectors of a batch: rows of Dimensions numbers. The first tokens of each text
-// that are to be skipped take no part in sums.
-func (r *runner) reduce(dst []float32, skip int) {
+// poolBatch writes the vectors of a batch to dst, rows of Dimensions numbers. The first skip tokens
+// of each text are excluded from sums and maxima.
+func (r *runner) poolBatch(dst []float32, skip int) {
 	width := len(r.modes) * r.hidden
 	r.pooled = resize(r.pooled, len(r.lens)*width)
 	first := 0
 	for i, n := range r.lens {
 		rows := r.x[first*r.hidden:][:n*r.hidden]
 		for j, mode := range r.modes {
-			r.pool1(r.pooled[i*width+j*r.hidden:][:r.hidden], rows, mode, min(skip, n-1))
+			r.poolText(r.pooled[i*width+j*r.hidden:][:r.hidden], rows, mode, min(skip, n-1))
 		}
 		first += n
 	}
-	r.after(len(r.lens), width)
-	r.copyTo(dst)
+	r.applySteps(len(r.lens), width)
+	r.copyVectors(dst)
 }
 
-// pool1 is one pooling of a text.
-func (r *runner) pool1(dst, rows []float32, mode string, skip int) {
+// poolText computes one pooling of one text.
+func (r *runner) poolText(dst, rows []float32, mode string, skip int) {
 	n := len(rows) / r.hidden
 	switch weigh := poolings[mode]; {
 	case weigh != nil:
-		r.sum(dst, rows[skip*r.hidden:], skip, weigh)
+		r.weightedSum(dst, rows[skip*r.hidden:], skip, weigh)
 	case mode == "cls":
 		copy(dst, rows)
 	case mode == "lasttoken":
@@ -66,8 +66,8 @@ func (r *runner) pool1(dst, rows []float32, mode string, skip int) {
 	}
 }
 
-// sum is a product by the row of weights, in the order of products.
-func (r *runner) sum(dst, rows []float32, skip int, weigh func(count, place int) float32) {
+// weightedSum multiplies rows by their weights as a matrix product, for its order of operations.
+func (r *runner) weightedSum(dst, rows []float32, skip int, weigh func(count, place int) float32) {
 	n := len(rows) / r.hidden
 	r.weights = r.weights[:0]
 	total := float32(0)
@@ -84,8 +84,8 @@ func (r *runner) sum(dst, rows []float32, skip int, weigh func(count, place int)
 		attn.BHLD(rows, 1, 1, n, r.hidden)))
 }
 
-// after applies the layers behind the pooling to n rows.
-func (r *runner) after(n, width int) {
+// applySteps applies the layers after the pooling to n rows.
+func (r *runner) applySteps(n, width int) {
 	for _, s := range r.steps {
 		x := attn.BHLD(r.pooled, 1, 1, n, width)
 		if s.dense == nil {
@@ -103,8 +103,8 @@ func (r *runner) after(n, width int) {
 	}
 }
 
-// copyTo takes the first numbers of each row.
-func (r *runner) copyTo(dst []float32) {
+// copyVectors copies the first Dimensions numbers of each row, and normalizes them if asked to.
+func (r *runner) copyVectors(dst []float32) {
 	n, width := len(r.lens), r.Dimensions()
 	all := len(r.pooled) / n
 	for i := range n {
@@ -116,7 +116,7 @@ func (r *runner) copyTo(dst []float32) {
 	}
 }
 
-// resize returns n elements, whose values are left open.
+// resize returns n elements with any values.
 func resize(x []float32, n int) []float32 {
 	if cap(x) < n {
 		return make([]float32, n)
@@ -124,7 +124,7 @@ func resize(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// check refuses what is not known, or nothing, under the name of what says it.
+// check refuses unknown modes and an empty list. name is where the modes are from.
 func (p pooling) check(name string) error {
 	known := strings.Join(slices.Sorted(maps.Keys(poolings)), ", ")
 	for _, mode := range p {
@@ -148,8 +148,8 @@ func (p *pooling) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// poolingFile is the config.json of a Pooling. Several of the older keys are side by side in this
-// order.
+// poolingFile is the config.json of a Pooling. If several of the older keys are true, their
+// poolings are concatenated in this order.
 type poolingFile struct {
 	Modes     pooling `json:"pooling_mode"`
 	Width     *int    `json:"embedding_dimension"`
@@ -164,7 +164,7 @@ type poolingFile struct {
 	LastToken    *bool `json:"pooling_mode_lasttoken"`
 }
 
-// modes are those that are said to be used, or the mean.
+// modes returns the poolings that the file selects, by default the mean.
 func (f *poolingFile) modes() (p pooling, err error) {
 	for i, used := range []*bool{f.CLS, f.Max, f.Mean, f.MeanSqrt, f.WeightedMean, f.LastToken} {
 		if used != nil && *used {
@@ -179,8 +179,8 @@ func (f *poolingFile) modes() (p pooling, err error) {
 		return f.Modes, f.Modes.check("pooling_mode")
 	case p == nil && f.Mean == nil:
 		return pooling{"mean"}, nil
-	case f.Mean == nil: // which is true or false in different versions of sentence-transformers
-		return nil, fmt.Errorf("pooling_mode_mean_tokens is not there, want it beside keys for %q", p)
+	case f.Mean == nil: // its default differs between versions of sentence-transformers
+		return nil, fmt.Errorf("pooling_mode_mean_tokens is not there, want it with keys for %q", p)
 	}
 	if p == nil {
 		return nil, errors.New("pooling_mode_mean_tokens is false, and there is no pooling, " +
@@ -212,8 +212,8 @@ func (s *sentence) readPooling(l *weights.Loader, path string, width int) int {
 	return width * len(modes)
 }
 
-// override takes other poolings than the files say.
-func (s *sentence) override(modes pooling) error {
+// overridePooling replaces the poolings of the files by Options.Pooling.
+func (s *sentence) overridePooling(modes pooling) error {
 	for _, step := range s.steps {
 		if step.dense != nil && len(modes) != len(s.modes) {
 			return fmt.Errorf("Options.Pooling has %d poolings, want %d, for which the layer after them "+

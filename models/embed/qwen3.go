@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// qwen3Names are those of Qwen3Model.
+// qwen3Names are the tensor names of Qwen3Model.
 var qwen3Names = names{
 	prefixes: []string{"", "model."}, words: "embed_tokens", final: "norm", layer: "layers.%d.",
 	input:  []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
@@ -19,7 +19,7 @@ var qwen3Names = names{
 	firstNorm: true,
 }
 
-// qwen3Base is the usual base of its rotation.
+// qwen3Base is the default base of Qwen3's rotation.
 const qwen3Base = 10000
 
 // readQwen3 describes Qwen3-Embedding and Qwen3-Reranker, which are decoders.
@@ -48,7 +48,7 @@ func readQwen3(l *weights.Loader, kind string) *description {
 		epsilon: c.Epsilon}
 	keys := usualKeys
 	keys.epsilon = "rms_norm_eps"
-	l.Check(configJSON, d.activate("hidden_act", c.Activation))
+	l.Check(configJSON, d.setActivation("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(keys))
 	base, err := c.Rope.base("all layers", c.Base, qwen3Base)
 	l.Check(configJSON, err)

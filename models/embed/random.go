@@ -12,20 +12,20 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// Sizes are the sizes of a BERT. With Labels it is a cross-encoder, which scores pairs of texts by
-// so many labels, one for Rerank. With TokenDimensions it is a ColBERT, which makes a vector of so
-// many numbers of each token. With neither it makes a vector of each text.
+// Sizes are the sizes of a random BERT. With Labels it is a cross-encoder with that number of
+// labels, one for Rerank. With TokenDimensions it is a ColBERT, whose tokens have vectors of that
+// length. With neither it makes a vector of each text.
 type Sizes struct{ Layers, Hidden, Heads, FFN, Vocab, Labels, TokenDimensions int }
 
-// Random is a BERT of random weights, whose vectors and scores mean nothing: for measuring, and for
-// tests. Its words are tokens by chance, too.
+// Random returns a BERT of random weights and a random vocabulary for benchmarks and tests. Its
+// vectors and scores mean nothing.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	d := &description{kind: "random bert", pad: -1, headPooling: "cls", names: bertNames,
 		activation: nn.GELU}
-	d.fill(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN, Vocab: s.Vocab,
+	d.setSizes(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN, Vocab: s.Vocab,
 		Positions: 512, Types: 2, Epsilon: 1e-12})
 	keys := sizeKeys{hidden: "Sizes.Hidden", layers: "Sizes.Layers", heads: "Sizes.Heads",
 		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions",
@@ -37,7 +37,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 		texts: tokenize.HashedTexts(s.Vocab, 512)}
 	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
 	b := newBuilder(l, d)
-	m.tables, m.all = b.takeTables(), b.takeLayers()
+	m.tables, m.all = b.loadTables(), b.loadLayers()
 	switch {
 	case s.Labels > 0:
 		m.scoreRandom(b, s.Labels)
@@ -50,7 +50,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 	return m.start()
 }
 
-// checkKind checks the sizes that say what a model makes of texts.
+// checkKind validates Labels and TokenDimensions.
 func (s *Sizes) checkKind() error {
 	if s.Labels != 0 && s.TokenDimensions != 0 {
 		return fmt.Errorf("embed: Sizes has %d Labels and TokenDimensions %d, want 0 of one of both",
@@ -64,21 +64,21 @@ func (s *Sizes) checkKind() error {
 	return nil
 }
 
-// scoreRandom makes a cross-encoder.
+// scoreRandom turns the model into a cross-encoder.
 func (m *Model) scoreRandom(b *builder, labels int) {
 	m.head = m.readHead(b, &labelsFile{Count: &labels})
 	m.noVector = errors.New("it has Sizes.Labels, want Rerank or Scores")
 }
 
-// makeLate makes a ColBERT, without tokens before texts.
+// makeLate turns the model into a ColBERT without prefix tokens.
 func (m *Model) makeLate(b *builder, width int) {
 	m.late = newLate()
 	m.late.Late = tokenize.Late{Prefixes: []int32{-1, -1}}
 	m.noVector, m.similarity = errLate, maxSim
-	m.steps = []step{{&dense{b.takeLinear(m.hidden, false, "linear", width), nn.None}}}
+	m.steps = []step{{&dense{b.loadLinear(m.hidden, false, "linear", width), nn.None}}}
 }
 
-// chance makes weights for a model that knows nothing.
+// chance returns random weights.
 func chance(source *rand.Rand) func(name string, shape []int) []float32 {
 	return func(name string, shape []int) []float32 {
 		x := make([]float32, shape[0]*append(shape, 1)[1])

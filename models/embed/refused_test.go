@@ -24,7 +24,7 @@ func TestRefusedConfigs(t *testing.T) {
 		"mpnet": {{"relative_attention_num_buckets", 6, "buckets is 6, want a multiple of 4"},
 			{"hidden_act", 3, "cannot unmarshal"}},
 		"modernbert": {{"classifier_pooling", "max", `classifier_pooling is "max", want cls or mean`},
-			{"classifier_activation", "silu", `classifier_activation is "silu", want that`},
+			{"classifier_activation", "silu", `classifier_activation is "silu", want the layers' activation`},
 			{"local_attention", 0, "local_attention is 0"}, {"norm_bias", true, "norm_bias is true"},
 			{"global_rope_theta", 0.5, "rotation of positions"},
 			{"layer_types", []string{"full_attention"}, "layer_types has 1 layers"},
@@ -90,7 +90,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestModelWithoutType takes a config without model_type for one of BERT, unless it names another.
+// TestModelWithoutType reads a config without model_type as BERT's, unless it names another class.
 func TestModelWithoutType(t *testing.T) {
 	for _, k := range kindTests() {
 		if k.kind != "bert" {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// similarities are the values of similarity_fn_name.
+// similarities are the known values of similarity_fn_name.
 var similarities = []string{"cosine", "dot", "euclidean", "manhattan"}
 
 func checkSimilarity(name string) error {
@@ -18,9 +18,9 @@ func checkSimilarity(name string) error {
 	return nil
 }
 
-// Similarity compares two vectors as the model's files say, by the cosine if they say nothing; for
-// distances, euclidean and manhattan, it is the negative one. For folders of PyLate it is the dot
-// product of the vectors of two tokens. More is nearer. It panics if the lengths differ.
+// Similarity compares two vectors by the measure of the model's files, by default the cosine. More
+// is nearer: euclidean and manhattan give negative distances. For PyLate models it is the dot
+// product of two token vectors. It panics if the lengths differ.
 func (m *Model) Similarity(a, b []float32) float32 {
 	switch m.similarity {
 	case "dot", maxSim:
@@ -33,7 +33,7 @@ func (m *Model) Similarity(a, b []float32) float32 {
 	return Cosine(a, b)
 }
 
-// Cosine is the cosine of the angle between two vectors, 0 if one of them is zero. It panics if the
+// Cosine returns the cosine of the angle between two vectors, 0 if either is zero. It panics if the
 // lengths differ.
 func Cosine(a, b []float32) float32 {
 	ab, aa, bb := float64(attn.Dot(a, b)), float64(attn.Dot(a, a)), float64(attn.Dot(b, b))
@@ -43,7 +43,7 @@ func Cosine(a, b []float32) float32 {
 	return float32(ab / math.Sqrt(aa*bb))
 }
 
-// distance adds up what the differences are, in float64 and in order.
+// distance sums a function of the differences of elements, in float64 and in order.
 func distance(a, b []float32, of func(float64) float64) (sum float64) {
 	_ = b[:len(a)]
 	for i := range b {
@@ -52,7 +52,7 @@ func distance(a, b []float32, of func(float64) float64) (sum float64) {
 	return sum
 }
 
-// Comparison is how the model's files compare texts, and what Similarity computes: cosine, dot,
-// euclidean or manhattan. For folders of PyLate it is MaxSim, of all vectors of two texts, which
-// Rerank and nn.MaxSim compute; Similarity of two of their vectors is the dot product.
+// Comparison returns the name of the measure that Similarity uses: cosine, dot, euclidean or
+// manhattan. For PyLate models it is MaxSim, of all vectors of two texts, which Rerank and
+// nn.MaxSim compute; Similarity of two token vectors is the dot product.
 func (m *Model) Comparison() string { return m.similarity }

@@ -8,14 +8,14 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// What goes row by row is computed slab by slab: a worker takes some rows through all steps of a
-// stage, so that they stay in its nearest caches, and workers wait for each other only between
-// stages. Where there are too few rows for all workers, they share each step instead.
+// Operations on single rows are computed slab by slab: a worker computes all steps of a stage for
+// the rows of a slab, so that they stay in its caches, and workers wait for each other only between
+// stages. With too few rows for all workers they share each step instead.
 
-// slab is rows of a batch on their way through a stage.
+// slab is rows of a batch in a stage.
 type slab struct {
 	*runner
-	pool        *attn.Pool // whose workers share the steps; nil for none
+	pool        *attn.Pool // workers that share the steps, nil for none
 	first, rows int
 
 	y, wide  []float32
@@ -25,24 +25,24 @@ type slab struct {
 	err      error
 }
 
-// slabs are those of a batch.
+// slabs is the division of a batch.
 type slabs struct {
 	each  int    // rows of a slab
-	lanes int    // workers that take slabs
-	of    []slab // memory for each of them
+	lanes int    // workers that compute slabs
+	of    []slab // memory of each lane
 	stage int
-	next  atomic.Int64 // the row that nobody has taken
+	next  atomic.Int64 // first row that no lane has begun
 }
 
 const (
-	// mostSlab rows are the most: products take as many at a time, and what a stage makes of them
-	// stays in the L2 cache.
+	// mostSlab is the maximum of rows of a slab: one block of products, whose intermediate results
+	// stay in the L2 cache.
 	mostSlab = 128
 
-	// leastSlab rows are the fewest that each worker reads all weights for.
+	// leastSlab is the least number of rows for which a worker reads all weights.
 	leastSlab = 64
 
-	// evenSlab is what the rows of slabs are a multiple of: kernels take as many together.
+	// evenSlab divides the rows of a slab: kernels compute as many rows at a time.
 	evenSlab = 16
 )
 
@@ -60,12 +60,12 @@ func (s *slabs) divide(r *runner) {
 	s.lanes = lanes
 }
 
-// parts is how many parts of a size there are, the last one of which may be smaller.
+// parts returns the number of parts of a size. The last one may be smaller.
 func parts(all, size int) int { return (all + size - 1) / size }
 
-// stage takes all rows through what is before the attention of layer i, and behind that of the one
-// before it.
-func (r *runner) stage(i int) {
+// runStage computes stage i for all rows: layer i−1 from its attention on, then layer i up to its
+// attention.
+func (r *runner) runStage(i int) {
 	if r.try(ended(r.ctx)); r.err != nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (r *runner) stage(i int) {
 	}
 }
 
-// Work lets a worker take slabs until none is left, or the call ends.
+// Work computes slabs until none is left or the call ends. It implements attn.Worker.
 func (r *runner) Work(part int) {
 	all := &r.slabs
 	s := &all.of[part]
@@ -99,20 +99,20 @@ func (r *runner) Work(part int) {
 		s.rows = min(all.each, r.tokens-s.first)
 		s.y = resize(s.y, s.rows*r.hidden)
 		s.wide = resize(s.wide, s.rows*r.upWidth())
-		s.compute(all.stage)
+		s.computeStage(all.stage)
 	}
 }
 
-// compute takes the slab through a stage: it ends a layer and begins the next. A layer is x +
-// attention(x) and x + network(x), with a norm of what these read or of the sums.
-func (s *slab) compute(stage int) {
+// computeStage computes a stage for the slab: it ends a layer and begins the next. A layer is x +
+// attention(x), then x + network(x), with norms of the inputs of both or of the sums.
+func (s *slab) computeStage(stage int) {
 	if stage == 0 {
 		s.lookUp()
 	} else {
-		s.end(&s.all[stage-1])
+		s.endLayer(&s.all[stage-1])
 	}
 	if stage < len(s.all) {
-		s.begin(&s.all[stage])
+		s.beginLayer(&s.all[stage])
 	} else if s.final != nil {
 		s.normalize(s.x(), s.x(), s.final)
 	}
@@ -125,17 +125,17 @@ func (s *slab) try(err error) {
 	}
 }
 
-// x is the rows that go through the layers.
+// x returns the slab's rows of hidden values.
 func (s *slab) x() attn.Tensor { return s.view(s.runner.x[s.first*s.hidden:], s.hidden) }
 
-// view views the slab's rows of n elements.
+// view returns a view of the slab's rows of n elements.
 func (s *slab) view(x []float32, n int) attn.Tensor { return attn.BHLD(x, 1, 1, s.rows, n) }
 
-// begin makes the queries, keys and values of a layer.
-func (s *slab) begin(l *layer) {
+// beginLayer computes the queries, keys and values of a layer.
+func (s *slab) beginLayer(l *layer) {
 	q, k, _ := s.projections(s.first, s.rows)
 	pitch := q.SL
-	s.multiply(s.projected[s.first*pitch:], s.before(l.attentionNorm), l.input)
+	s.multiplyAll(s.projected[s.first*pitch:], s.inputOf(l.attentionNorm), l.input)
 	if l.queryNorm != nil {
 		s.try(nn.RMSNorm(s.pool, q, q, l.queryNorm, s.epsilon))
 		s.try(nn.RMSNorm(s.pool, k, k, l.keyNorm, s.epsilon))
@@ -147,18 +147,18 @@ func (s *slab) begin(l *layer) {
 	}
 }
 
-// end is what a layer does with what attention made.
-func (s *slab) end(l *layer) {
+// endLayer computes the rest of a layer from the outputs of attention.
+func (s *slab) endLayer(l *layer) {
 	in := l.output.In
-	s.one(s.y, s.view(s.attended[s.first*in:], in), &l.output)
-	s.add(l.attentionNorm)
-	s.multiply(s.wide, s.before(l.ffnNorm), l.up)
-	s.one(s.y, s.activate(), &l.down)
-	s.add(l.ffnNorm)
+	s.multiplyOne(s.y, s.view(s.attended[s.first*in:], in), &l.output)
+	s.addResidual(l.attentionNorm)
+	s.multiplyAll(s.wide, s.inputOf(l.ffnNorm), l.up)
+	s.multiplyOne(s.y, s.activateUp(), &l.down)
+	s.addResidual(l.ffnNorm)
 }
 
-// before is what a part of a layer reads: x, or its norm.
-func (s *slab) before(n *norm) attn.Tensor {
+// inputOf returns the input of attention or of the network: x, or with preNorm its norm.
+func (s *slab) inputOf(n *norm) attn.Tensor {
 	if !s.preNorm || n == nil {
 		return s.x()
 	}
@@ -167,8 +167,8 @@ func (s *slab) before(n *norm) attn.Tensor {
 	return y
 }
 
-// add sets x to x + y, or to the norm of that.
-func (s *slab) add(n *norm) {
+// addResidual sets x to x + y, without preNorm to the norm of that.
+func (s *slab) addResidual(n *norm) {
 	x := s.x()
 	s.try(nn.Add(s.pool, x, x, s.view(s.y, s.hidden)))
 	if !s.preNorm && n != nil {
@@ -184,15 +184,15 @@ func (s *slab) normalize(dst, x attn.Tensor, n *norm) {
 	}
 }
 
-// one is a linear layer.
-func (s *slab) one(dst []float32, x attn.Tensor, by *weights.Linear) {
+// multiplyOne computes a linear layer.
+func (s *slab) multiplyOne(dst []float32, x attn.Tensor, by *weights.Linear) {
 	if s.err == nil {
 		s.err = by.Multiply(s.pool, s.view(dst, by.Out), x)
 	}
 }
 
-// multiply is linear layers of one input, whose outputs are side by side in a row.
-func (s *slab) multiply(dst []float32, x attn.Tensor, by []weights.Linear) {
+// multiplyAll computes linear layers that share an input. Their outputs are columns of dst.
+func (s *slab) multiplyAll(dst []float32, x attn.Tensor, by []weights.Linear) {
 	pitch, from := 0, 0
 	for i := range by {
 		pitch += by[i].Out
@@ -214,13 +214,13 @@ func (s *slab) multiply(dst []float32, x attn.Tensor, by []weights.Linear) {
 	}
 }
 
-// columns views a part of rows of some pitch.
+// columns returns a view of width columns of rows.
 func (s *slab) columns(x []float32, from, width, pitch int) attn.Tensor {
 	return attn.Rows(x[from:], 1, s.rows, 1, width, pitch)
 }
 
-// activate is what the second product of the network reads.
-func (s *slab) activate() attn.Tensor {
+// activateUp applies activation and gate, and returns the input of the network's second product.
+func (s *slab) activateUp() attn.Tensor {
 	if !s.gated {
 		x := s.view(s.wide, s.ffn)
 		s.try(nn.Activate(s.pool, x, x, s.activation))
@@ -234,7 +234,7 @@ func (s *slab) activate() attn.Tensor {
 	return gate
 }
 
-// lookUp sets x to the sum of what the tables have for tokens, segments and positions.
+// lookUp sets x to the sum of the embeddings of tokens, segments and positions.
 func (s *slab) lookUp() {
 	x, y := s.x(), s.view(s.y, s.hidden)
 	gather := func(to attn.Tensor, from *weights.Table, at []int32) {

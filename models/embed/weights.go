@@ -9,14 +9,14 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// builder takes the tensors of a description.
+// builder loads the tensors of a description.
 type builder struct {
 	*weights.Loader
 	*description
-	at string // the prefix
+	at string // prefix of all names
 }
 
-// newBuilder finds out which prefix the tensors have.
+// newBuilder returns a builder with the prefix that the tensors have.
 func newBuilder(l *weights.Loader, d *description) *builder {
 	b := &builder{Loader: l, description: d}
 	for _, prefix := range d.names.prefixes {
@@ -27,8 +27,9 @@ func newBuilder(l *weights.Loader, d *description) *builder {
 	return b
 }
 
-// takeNorm takes weight and bias, which TensorFlow calls gamma and beta. It is nil for no name.
-func (b *builder) takeNorm(name string) *norm {
+// loadNorm loads a norm's weight and bias, which TensorFlow calls gamma and beta. It returns nil if
+// name is empty.
+func (b *builder) loadNorm(name string) *norm {
 	if name == "" || b.Err != nil {
 		return nil
 	}
@@ -44,8 +45,8 @@ func (b *builder) takeNorm(name string) *norm {
 	return n
 }
 
-// takeLinear packs a layer: as it is in the file, in float32, or in 8-bit integers.
-func (b *builder) takeLinear(in int, bias bool, name string, out int) weights.Linear {
+// loadLinear packs a linear layer: in the file's type, in float32, or in 8-bit integers.
+func (b *builder) loadLinear(in int, bias bool, name string, out int) weights.Linear {
 	kind := attn.F32
 	switch {
 	case b.blocks || b.stored && !b.Integers:
@@ -56,24 +57,24 @@ func (b *builder) takeLinear(in int, bias bool, name string, out int) weights.Li
 	return b.Linear(kind, in, bias, weights.Part{Name: b.at + name, Out: out})
 }
 
-// takeSome packs layers with one input, or the one that has the outputs of all.
-func (b *builder) takeSome(in int, bias bool, at string, list []string,
+// loadLinears packs linear layers that share an input: one for each name, or a single fused one.
+func (b *builder) loadLinears(in int, bias bool, at string, list []string,
 	sizes ...int) (all []weights.Linear) {
 	if len(list) == 1 {
 		sum := 0
 		for _, n := range sizes {
 			sum += n
 		}
-		return []weights.Linear{b.takeLinear(in, bias, at+list[0], sum)}
+		return []weights.Linear{b.loadLinear(in, bias, at+list[0], sum)}
 	}
 	for i, name := range list {
-		all = append(all, b.takeLinear(in, bias, at+name, sizes[i]))
+		all = append(all, b.loadLinear(in, bias, at+name, sizes[i]))
 	}
 	return all
 }
 
-// takeTables takes what is looked up.
-func (b *builder) takeTables() (t tables) {
+// loadTables loads the embedding tables and their norm.
+func (b *builder) loadTables() (t tables) {
 	table := func(name string, rows int) *weights.Table {
 		if name == "" || rows == 0 {
 			return nil
@@ -83,15 +84,15 @@ func (b *builder) takeTables() (t tables) {
 	t.words = table(b.names.words, b.vocab)
 	t.positions = table(b.names.positions, b.positions)
 	t.segments = table(b.names.segments, b.segments)
-	t.norm = b.takeNorm(b.names.norm)
+	t.norm = b.loadNorm(b.names.norm)
 	return t
 }
 
-// takeLayers takes all layers.
-func (b *builder) takeLayers() (all []layer) {
+// loadLayers loads all layers.
+func (b *builder) loadLayers() (all []layer) {
 	global, local := b.ropeOf(b.rope), b.ropeOf(b.localRope)
 	for i := 0; i < b.layers && b.Err == nil; i++ {
-		l := b.takeLayer(i)
+		l := b.loadLayer(i)
 		l.rope = global
 		if b.locals != nil && b.locals[i] {
 			l.rope, l.window = local, b.local
@@ -101,7 +102,7 @@ func (b *builder) takeLayers() (all []layer) {
 	return all
 }
 
-// ropeOf makes a rotation, nil for none.
+// ropeOf returns the rotation of a configuration, nil for none.
 func (b *builder) ropeOf(c *nn.RopeConfig) *nn.Rope {
 	if c == nil || b.Err != nil {
 		return nil
@@ -113,7 +114,7 @@ func (b *builder) ropeOf(c *nn.RopeConfig) *nn.Rope {
 	return r
 }
 
-func (b *builder) takeLayer(i int) layer {
+func (b *builder) loadLayer(i int) layer {
 	at := strings.ReplaceAll(b.names.layer, "%d", fmt.Sprint(i))
 	named := func(name string) string {
 		if name == "" {
@@ -130,14 +131,14 @@ func (b *builder) takeLayer(i int) layer {
 		up = []int{b.ffn, b.ffn}
 	}
 	l := layer{
-		input:   b.takeSome(b.hidden, b.names.inputBias, at, input, heads, keys, keys),
-		output:  b.takeLinear(heads, b.names.outputBias, at+b.names.output, b.hidden),
-		ffnNorm: b.takeNorm(named(b.names.ffnNorm)),
-		up:      b.takeSome(b.hidden, b.names.upBias, at, b.names.up, up...),
-		down:    b.takeLinear(b.ffn, b.names.downBias, at+b.names.down, b.hidden),
+		input:   b.loadLinears(b.hidden, b.names.inputBias, at, input, heads, keys, keys),
+		output:  b.loadLinear(heads, b.names.outputBias, at+b.names.output, b.hidden),
+		ffnNorm: b.loadNorm(named(b.names.ffnNorm)),
+		up:      b.loadLinears(b.hidden, b.names.upBias, at, b.names.up, up...),
+		down:    b.loadLinear(b.ffn, b.names.downBias, at+b.names.down, b.hidden),
 	}
 	if i > 0 || b.names.firstNorm {
-		l.attentionNorm = b.takeNorm(named(b.names.attentionNorm))
+		l.attentionNorm = b.loadNorm(named(b.names.attentionNorm))
 	}
 	if b.names.queryNorm != "" {
 		l.queryNorm = b.Tensor(b.at+at+b.names.queryNorm+".weight", b.width)
