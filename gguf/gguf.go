@@ -1,14 +1,14 @@
-// Package gguf reads GGUF files, as llama.cpp and others have models: their metadata, and tensors
-// in place, in one file or in several. What attn multiplies as it is goes to [attn.PackBlocks].
+// Package gguf reads GGUF files, the model format of llama.cpp: metadata, and tensors in place, in
+// one file or in several. Blocks that attn multiplies directly are packed by [attn.PackBlocks].
 //
-// Files are not trusted. What is damaged is an error that says what came and what is wanted, and a
-// header takes no more memory than a few times its bytes, of which there are 256 MiB at most.
+// Files are not trusted. Damage is an error that names the value and what was wanted. A header has
+// at most 256 MiB, and needs no more memory than a few times its size.
 //
-// It is own code because the Go libraries that were found change or lose what a model needs.
-// gpustack/gguf-parser-go v0.28.1 takes spaces and newlines from the ends of all strings, tokens
-// and chat templates among them, does not say in which of several files a tensor is, and crashes
-// at nested arrays, deprecated types and other damage; fs/gguf of ollama/ollama v0.17.4 logs
-// damage and goes on, allocates what a file says, and does not know MXFP4.
+// The package exists because the Go libraries found change or lose data that a model needs.
+// gpustack/gguf-parser-go v0.28.1 strips spaces and newlines from the ends of all strings,
+// including tokens and chat templates, does not tell in which of several files a tensor is, and
+// crashes on nested arrays, deprecated types and other damage; fs/gguf of ollama/ollama v0.17.4
+// logs damage and continues, allocates as much as a file claims, and does not know MXFP4.
 package gguf
 
 import (
@@ -19,28 +19,27 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// File is a model in a GGUF file, or in several. It does not change, so several goroutines may use
-// it, but for Close.
+// File is a model in one or several GGUF files. Except for Close it is safe for concurrent use.
 type File struct {
-	Path     string     // as it was opened; "" with NewFile
-	Metadata []KeyValue // in the file's order, of the first of several; keys are different
-	Tensors  []*Tensor  // in the files' order; names are different
+	Path     string     // as given to Open; "" with NewFile
+	Metadata []KeyValue // of the first file, in its order; keys are unique
+	Tensors  []*Tensor  // in the files' order; names are unique
 
 	byName map[string]*Tensor
 	parts  []*modelfile.File
 }
 
-// KeyValue is one entry of the metadata. Values are of the Go types that files have: uint8, int8,
-// uint16, int16, uint32, int32, float32, bool, string, uint64, int64, float64, and slices of one of
-// these. Numbers are finite. Keys are UTF-8, and texts are as in the file, which need not be.
+// KeyValue is one entry of the metadata. Value has the Go type of the file's: uint8, int8, uint16,
+// int16, uint32, int32, float32, bool, string, uint64, int64, float64, or a slice of one of these.
+// Numbers are finite. Keys are valid UTF-8; strings are as in the file and may be invalid.
 type KeyValue struct {
 	Key   string
 	Value any
 }
 
-// Open opens a GGUF file, or of a model in several the first, whose name ends in -00001-of-00003 or
-// so, with the others in the same folder. Files are mapped where the system can: they must not
-// change, or become shorter, until Close.
+// Open opens a model in a GGUF file. Of a model in several files path is the first, with a name
+// such as model-00001-of-00003.gguf; the others must be in the same folder. Files are memory-mapped
+// where the system can: they must not change, or become shorter, until Close.
 func Open(path string) (*File, error) {
 	f := &File{Path: path, byName: map[string]*Tensor{}}
 	h, err := f.open(path)
@@ -49,13 +48,13 @@ func Open(path string) (*File, error) {
 		err = f.openParts()
 	}
 	if err != nil {
-		_ = f.Close() // why it cannot be used is what the caller wants to know
+		_ = f.Close() // err is the more useful error
 		return nil, err
 	}
 	return f, nil
 }
 
-// open adds a file's tensors.
+// open opens a file and adds its tensors.
 func (f *File) open(path string) (*header, error) {
 	part, err := modelfile.Open(path)
 	if err != nil {
@@ -68,9 +67,8 @@ func (f *File) open(path string) (*header, error) {
 	return h, nil
 }
 
-// NewFile reads the header of a file that has some bytes. Tensors are read when they are asked for,
-// from the same reader, which Close does not close. Of a model in several files it has what this
-// one has.
+// NewFile reads the header of a file with size bytes from r. Tensors are read from r on demand;
+// Close does not close it. Of a model in several files only this one is read.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{byName: map[string]*Tensor{}}
 	h, err := f.add(modelfile.Of(r, size))
@@ -112,11 +110,11 @@ func (f *File) Get(key string) any {
 	return nil
 }
 
-// Tensor returns the tensor of a name, nil for none.
+// Tensor returns the tensor with a name, nil for none.
 func (f *File) Tensor(name string) *Tensor { return f.byName[name] }
 
-// Close closes the files. Bytes of tensors may not be looked at any more: where files are mapped,
-// that ends the program.
+// Close closes the files. Bytes of tensors must not be read afterwards: where files are mapped, the
+// program would crash.
 func (f *File) Close() error {
 	var errs []error
 	for _, part := range f.parts {
@@ -125,7 +123,7 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// named is an error about the file.
+// named adds the file's path to an error.
 func (f *File) named(err error) error {
 	if err == nil || f.Path == "" {
 		return err

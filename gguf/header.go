@@ -7,12 +7,12 @@ import (
 	"math/bits"
 )
 
-// header is what is before the tensors of a file.
+// header is the part of a file before the tensors' data.
 type header struct {
 	metadata []KeyValue
 	tensors  []*Tensor
-	data     int64 // the file's byte at which the tensors begin
-	align    int64 // of each tensor, relative to data
+	data     int64 // offset of the tensors' data in the file
+	align    int64 // alignment of each tensor, relative to data
 }
 
 // get returns the value of a key, nil for none.
@@ -26,31 +26,31 @@ const (
 	alignmentKey   = "general.alignment"
 )
 
-// readHeader reads the header of a file with a number of bytes.
+// readHeader reads the header of a file with size bytes.
 func readHeader(file io.Reader, size int64) (*header, error) {
 	r := &reader{file: bufio.NewReaderSize(file, 1<<18), size: size}
 	h := &header{align: 32}
-	tensors, keys := r.start()
+	tensors, keys := r.preamble()
 	for i := uint64(0); i < keys && r.err == nil; i++ {
 		h.metadata = append(h.metadata, r.keyValue())
 	}
-	r.check(h.unique())
-	r.check(h.alignment())
+	r.check(h.checkUnique())
+	r.check(h.setAlignment())
 	for i := uint64(0); i < tensors && r.err == nil; i++ {
 		h.tensors = append(h.tensors, r.tensor())
 	}
 	h.data = padded(r.at, h.align)
 	if r.err == nil {
-		r.check(h.layout(size))
+		r.check(h.checkLayout(size))
 	}
 	return h, r.err
 }
 
-// padded is the first multiple of align from n on.
+// padded returns the least multiple of align that is at least n.
 func padded(n, align int64) int64 { return (n + align - 1) / align * align }
 
-// start reads what files begin with.
-func (r *reader) start() (tensors, keys uint64) {
+// preamble reads magic number, version and counts.
+func (r *reader) preamble() (tensors, keys uint64) {
 	var text [len(magic)]byte
 	if r.fill(text[:]); string(text[:]) != magic {
 		r.fail("it begins with %q, want %s", text, magic)
@@ -58,11 +58,11 @@ func (r *reader) start() (tensors, keys uint64) {
 	if v := r.uint32(); r.err == nil && v != 2 && v != 3 {
 		r.fail("it is of version %d, want 2 or 3, little-endian", v)
 	}
-	const leastTensor, leastKey = 32, 13 // bytes
+	const leastTensor, leastKey = 32, 13 // least bytes of an entry
 	return r.count("tensors", leastTensor), r.count("keys", leastKey)
 }
 
-func (h *header) unique() error {
+func (h *header) checkUnique() error {
 	seen := map[string]bool{}
 	for _, kv := range h.metadata {
 		if seen[kv.Key] {
@@ -73,8 +73,8 @@ func (h *header) unique() error {
 	return nil
 }
 
-// alignment takes what the metadata says of it.
-func (h *header) alignment() error {
+// setAlignment sets align if the metadata has it.
+func (h *header) setAlignment() error {
 	switch a := h.get(alignmentKey).(type) {
 	case nil:
 		return nil

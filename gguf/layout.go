@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// layout makes sure that tensors have different names, and lie in the file one behind the other
-// with only what aligns them between. Offsets become those in the file.
-func (h *header) layout(size int64) error {
+// checkLayout makes sure that names are unique and that tensors are aligned, within the file, and
+// do not overlap. It turns offsets in the data into offsets in the file.
+func (h *header) checkLayout(size int64) error {
 	names := map[string]bool{}
 	for _, t := range h.tensors {
 		if names[t.Name] {
@@ -18,7 +18,7 @@ func (h *header) layout(size int64) error {
 	}
 	end := h.data
 	sorted := slices.Clone(h.tensors)
-	slices.SortStableFunc(sorted, func(a, b *Tensor) int { // those of no elements first
+	slices.SortStableFunc(sorted, func(a, b *Tensor) int { // empty ones first
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
 	for _, t := range sorted {

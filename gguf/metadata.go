@@ -12,14 +12,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// Unmarshal decodes the keys that begin with a group's name and a dot, such as "llama" or
-// "tokenizer", into a struct. Its fields have the rest of the keys as tags for JSON:
+// Unmarshal decodes the keys of a group, such as "llama" or "tokenizer", into a struct. Keys begin
+// with the group and a dot; the rest of the key is the JSON tag of its field:
 //
 //	Heads int `json:"attention.head_count"`
 //
-// Each key must have a field or be idle, also by the rest of its name: see
-// [strictjson.Unmarshal]. Texts that are no UTF-8 are errors unless their keys are idle. Fields
-// without a key in the file keep what they have. Lists have memory of their own.
+// Each key must have a field or be idle, also by the rest of its name: see [strictjson.Unmarshal].
+// Strings that are invalid UTF-8 are errors unless their keys are idle. Fields without a key in the
+// file keep their values. Slices are copies.
 func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
 	var text bytes.Buffer
 	comma := ""
@@ -44,8 +44,8 @@ func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
 	return f.named(strictjson.CheckKeys(group, text.Bytes(), into, idle))
 }
 
-// setList sets the field of a key to a long list if it is of its type, or of integers: JSON of a
-// vocabulary would take longer than all else that a model starts with.
+// setList sets the field of a key directly if both are lists of the same type, or of integers. A
+// vocabulary as JSON would cost more time than the rest of opening a model.
 func setList(into any, key string, value any) bool {
 	if _, own := into.(json.Unmarshaler); own {
 		return false
@@ -77,7 +77,7 @@ func setList(into any, key string, value any) bool {
 	return false
 }
 
-// setTo sets a list to a copy of a value, if that is one of the same type.
+// setTo sets a list to a copy of a value of the same type, and reports whether it is.
 func setTo[T any](list *[]T, value any) bool {
 	from, ok := value.([]T)
 	if ok {
@@ -86,8 +86,8 @@ func setTo[T any](list *[]T, value any) bool {
 	return ok
 }
 
-// CheckKeys refuses keys that are in none of some groups, those that were read, unless they are
-// idle by their whole names. So a file asks for nothing that nobody has seen.
+// CheckKeys refuses keys outside the groups, which the caller has read, unless they are idle by
+// their whole names. So no setting of a file is overlooked.
 func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
 	for _, kv := range f.Metadata {
 		if slices.ContainsFunc(groups, func(group string) bool {
@@ -106,11 +106,11 @@ func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
 	return nil
 }
 
-// checkText refuses texts that are no UTF-8, unless their key, here with the rest of its name, has
-// no effect: a description changes nothing, and a token would be another one.
+// checkText refuses strings that are invalid UTF-8, unless key, the rest of the whole key, is idle:
+// a description has no effect, but a token would be another one.
 func checkText(kv KeyValue, key string, idle strictjson.Idle) error {
 	bad := badText(kv.Value)
-	if bad == nil || idle.Check(key, asJSON(*bad)) == nil { // no list of values has such a text
+	if bad == nil || idle.Check(key, asJSON(*bad)) == nil { // a list of idle values has no invalid text
 		return nil
 	}
 	is := "is"
@@ -122,7 +122,7 @@ func checkText(kv KeyValue, key string, idle strictjson.Idle) error {
 
 func isBad(value any) bool { return badText(value) != nil }
 
-// badText is the first text of a value that is no UTF-8, nil for none.
+// badText returns the first text of a value that is invalid UTF-8, nil for none.
 func badText(value any) *string {
 	texts, _ := value.([]string)
 	if text, ok := value.(string); ok {
@@ -136,9 +136,9 @@ func badText(value any) *string {
 	return nil
 }
 
-// asJSON is a value of metadata: all of those have a JSON.
+// asJSON returns a value of metadata as JSON.
 func asJSON(value any) []byte {
-	if list, ok := value.([]uint8); ok { // which would be base64
+	if list, ok := value.([]uint8); ok { // package json would write base64
 		numbers := make([]uint16, len(list))
 		for i, n := range list {
 			numbers[i] = uint16(n)

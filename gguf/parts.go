@@ -9,16 +9,16 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// split is what files say of which part of a model they are.
+// split has the keys about the parts of a model in several files.
 type split struct {
 	Number  int  `json:"no"` // from 0 on
 	Count   int  `json:"count"`
-	Tensors *int `json:"tensors.count"` // of all files
+	Tensors *int `json:"tensors.count"` // in all files
 }
 
 var partName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// openParts adds the other files of a model in several.
+// openParts opens the other files of a model in several files.
 func (f *File) openParts() error {
 	var s split
 	if err := f.Unmarshal("split", &s, nil); err != nil || s.Count <= 1 && s.Number == 0 {
@@ -45,7 +45,8 @@ func (f *File) openParts() error {
 	return nil
 }
 
-// checkPart makes sure that a file says which part it is, and nothing else that the first does not.
+// checkPart makes sure that a file has the right part number and otherwise no metadata that differs
+// from the first file's.
 func (f *File) checkPart(path string, h *header, number int) error {
 	for _, kv := range h.metadata {
 		want := f.Get(kv.Key)

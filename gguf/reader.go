@@ -11,21 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// reader takes values from the beginning of a file. It keeps the first error, after which all
-// values are zero.
+// reader reads values from the beginning of a file. It keeps the first error; after that all values
+// are zero.
 type reader struct {
 	file *bufio.Reader
 	at   int64
-	size int64 // of the file
+	size int64 // size of the file
 	err  error
 
-	letters []byte // of a string that is being read
+	letters []byte // buffer for the string that is being read
 }
 
 const (
-	// mostBytes is more than the longest string of published files has, a tokenizer as JSON.
+	// mostBytes bounds a string. The longest ones of published files are tokenizers as JSON.
 	mostBytes = 64 << 20
-	// mostHeader is more than the longest header of published files has, a few tokenizers.
+	// mostHeader bounds a header. The longest ones of published files have a few tokenizers.
 	mostHeader = 256 << 20
 )
 
@@ -37,10 +37,10 @@ func (r *reader) check(err error) {
 	}
 }
 
-// left is how many bytes the header may have yet.
+// left returns how many more bytes the header may have.
 func (r *reader) left() int64 { return min(r.size, mostHeader) - r.at }
 
-// fill takes the next bytes of the file.
+// fill reads the next len(to) bytes of the file.
 func (r *reader) fill(to []byte) {
 	if int64(len(to)) > r.left() {
 		r.fail("the header needs %d bytes at byte %d, want no more than the file, which has %d, and %d "+
@@ -53,7 +53,7 @@ func (r *reader) fill(to []byte) {
 	}
 }
 
-// number is the next n bytes as an integer.
+// number reads n bytes as an unsigned integer.
 func (r *reader) number(n int) uint64 {
 	var b [8]byte
 	r.fill(b[:n])
@@ -63,7 +63,8 @@ func (r *reader) number(n int) uint64 {
 func (r *reader) uint32() uint32 { return uint32(r.number(4)) }
 func (r *reader) uint64() uint64 { return r.number(8) }
 
-// count is a number of things that have some bytes each at least.
+// count reads a number of entries, each of which has at least least bytes. So a damaged count fails
+// before anything is allocated.
 func (r *reader) count(what string, least int) uint64 {
 	n := r.uint64()
 	if left := uint64(r.left()) / uint64(least); r.err == nil && n > left {
@@ -72,7 +73,7 @@ func (r *reader) count(what string, least int) uint64 {
 	return n
 }
 
-// utf8 is a string that is UTF-8.
+// utf8 reads a string that must be valid UTF-8.
 func (r *reader) utf8(what string) string {
 	text := r.text(what)
 	if !utf8.ValidString(text) {
@@ -81,10 +82,10 @@ func (r *reader) utf8(what string) string {
 	return text
 }
 
-// text is a string.
+// text reads a string.
 func (r *reader) text(what string) string { return string(r.bytes(what)) }
 
-// bytes are those of a string, until the next one.
+// bytes reads a string into a buffer that the next string overwrites.
 func (r *reader) bytes(what string) []byte {
 	n := r.uint64()
 	if r.err == nil && n > uint64(min(mostBytes, r.left())) {
@@ -100,9 +101,10 @@ func (r *reader) bytes(what string) []byte {
 	return r.letters
 }
 
-// texts reads strings one after another, which lie together in memory: a vocabulary has many.
+// texts returns a function that reads one string after another into shared memory: a vocabulary has
+// many short ones.
 func (r *reader) texts(what string) func(r *reader) string {
-	const together = 1 << 14 // bytes
+	const together = 1 << 14 // bytes of an allocation
 	var b strings.Builder
 	return func(r *reader) string {
 		next := r.bytes(what)
@@ -116,13 +118,13 @@ func (r *reader) texts(what string) func(r *reader) string {
 	}
 }
 
-// The types of values in metadata.
+// Types of values in metadata that are not scalars.
 const (
 	arrayType  = 9
 	stringType = 8
 )
 
-// scalar reads values that are neither strings nor arrays: one, or an array of some.
+// scalar reads a type of numbers or bools: a single value, or an array.
 type scalar struct {
 	bytes int
 	value func(r *reader) any
@@ -156,7 +158,7 @@ func integer[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64](
 	return T(bits)
 }
 
-// truth is of a byte that is 0 or 1; others are invalid.
+// truth converts a byte, which must be 0 or 1, to a bool.
 func truth(r *reader, b uint64) bool {
 	if b > 1 {
 		r.fail("it is a bool of %d, want 0 or 1", b)
@@ -171,7 +173,7 @@ func finite[T float32 | float64](r *reader, x T) T {
 	return x
 }
 
-// array reads n values. Memory is taken as they come.
+// array reads n values. It allocates as it reads, since n may be damaged.
 func array[T any](r *reader, n uint64, next func(r *reader) T) []T {
 	list := make([]T, 0, min(n, 1<<16))
 	for i := uint64(0); i < n && r.err == nil; i++ {
@@ -190,7 +192,7 @@ func (r *reader) keyValue() (kv KeyValue) {
 	return kv
 }
 
-// value reads one that is no array, or an array of those.
+// value reads a scalar, a string, or an array of either.
 func (r *reader) value(kind uint32, key string) any {
 	isArray := kind == arrayType
 	if isArray {
@@ -200,7 +202,7 @@ func (r *reader) value(kind uint32, key string) any {
 	if kind == stringType {
 		s, ok = scalar{8, func(r *reader) any { return r.text(key) }, func(r *reader, n uint64) any {
 			return array(r, n, r.texts(key))
-		}}, true // a string has a length in 8 bytes, and need not have more
+		}}, true // a string has at least 8 bytes, its length
 	}
 	switch {
 	case r.err != nil:

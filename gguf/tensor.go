@@ -9,24 +9,24 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// Tensor is what a file says of one, and its bytes. A matrix has the shape [outputs, inputs], and
-// each row is whole blocks of its type.
+// Tensor is a tensor of a file. A matrix has the shape [outputs, inputs]; a row consists of whole
+// blocks of its type.
 type Tensor struct {
 	Name   string
-	Shape  []int // 1 to 4 dimensions of 0 or more; the last one is contiguous: the file has it first
+	Shape  []int // 1 to 4 dimensions of 0 or more, the contiguous one last; the file has it first
 	Type   Type
 	Offset int64 // of its first byte in its file
-	Size   int64 // in bytes, within the file; 0 for a type that is not known
+	Size   int64 // in bytes, within the file; 0 for an unknown type
 
 	file *modelfile.File
 }
 
-// Path is the file that the tensor is in, "" with [NewFile].
+// Path returns the path of the tensor's file, "" with [NewFile].
 func (t *Tensor) Path() string { return t.file.Path }
 
-// Bytes returns the tensor's bytes as the file has them. Where the file is mapped they are the
-// file's own: they may be read until Close, also by several goroutines, and not written to.
-// Elsewhere each call reads a copy. A type that is not known is [attn.ErrUnsupported].
+// Bytes returns the tensor's bytes as the file has them. If the file is mapped, they are the
+// mapping: they may be read until Close, also by several goroutines, but not written to. Otherwise
+// each call reads a copy. An unknown type is [attn.ErrUnsupported].
 func (t *Tensor) Bytes() ([]byte, error) {
 	if _, known := t.Type.traits(); !known {
 		return nil, t.fail("is of %v, want one that is known here: %w", t.Type, attn.ErrUnsupported)
@@ -41,8 +41,8 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// Float32s returns the tensor's elements, see [Type.Decode], in memory of their own: who does not
-// trust a file compares Shape with what the model's sizes imply first.
+// Float32s returns a new slice with the tensor's elements, see [Type.Decode]. If you do not trust a
+// file, compare Shape with the sizes of the model first.
 func (t *Tensor) Float32s() ([]float32, error) {
 	data, err := t.Bytes()
 	if err != nil {
@@ -56,11 +56,11 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return dst, nil
 }
 
-// Release tells the system that the tensor's bytes are not needed soon, so that a mapped file takes
-// no memory beside what was packed of it. They may be looked at again, and are read again then.
+// Release tells the system that the tensor's bytes are not needed soon: a mapped file then occupies
+// no memory in addition to its packed copy. The bytes may be used later, and are read again then.
 func (t *Tensor) Release() { t.file.Release(t.Offset, t.Size) }
 
-// fail is an error that names the tensor, and its file if it has a name.
+// fail returns an error that names the tensor, and its file if that has a path.
 func (t *Tensor) fail(format string, args ...any) error {
 	err := fmt.Errorf("tensor %q "+format, append([]any{t.Name}, args...)...)
 	if t.file.Path != "" {
@@ -69,7 +69,7 @@ func (t *Tensor) fail(format string, args ...any) error {
 	return err
 }
 
-// tensor reads what the header says of one. Its offset is that from the first tensor.
+// tensor reads the header's entry of a tensor. Offset is still relative to the data.
 func (r *reader) tensor() *Tensor {
 	t := &Tensor{Name: r.utf8("the name of a tensor")}
 	n := r.uint32()
@@ -99,7 +99,7 @@ func (r *reader) tensor() *Tensor {
 	return t
 }
 
-// measure finds how many bytes the tensor has: no more than the file.
+// measure sets the tensor's Size by its shape and type. It must not exceed the file's size.
 func (t *Tensor) measure(size int64) error {
 	elements, bytes := t.Type.Block()
 	if elements == 0 {

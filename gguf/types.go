@@ -9,12 +9,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// Type is the type of a tensor's elements, by the number that files have. Rows are blocks of some
+// Type is the type of a tensor's elements, with its number in files. A row is divided into blocks of
 // elements.
 type Type uint32
 
-// The types that are known. A number that is not here may stand in a file, too: the bytes of its
-// tensors cannot be found.
+// The known types. A file may have other numbers; Bytes of such tensors is an error.
 const (
 	F32     Type = 0
 	F16     Type = 1
@@ -53,21 +52,21 @@ const (
 	lastType = NVFP4
 )
 
-// traits is what is known of a type.
+// traits are the properties of a type.
 type traits struct {
 	name            string
 	elements, bytes int                              // of a block
-	block           attn.BlockType                   // 0 for none that attn has
-	decode          func(dst []float32, data []byte) // numbers, each of which is a block
+	block           attn.BlockType                   // 0 if attn does not multiply it
+	decode          func(dst []float32, data []byte) // decodes blocks of one number
 }
 
-// blockTypes are the types of blocks that attn has.
+// blockTypes maps types to attn's block types.
 var blockTypes = map[Type]attn.BlockType{Q4_0: attn.Q4_0, Q4_1: attn.Q4_1, Q5_0: attn.Q5_0,
 	Q5_1: attn.Q5_1, Q8_0: attn.Q8_0, Q2_K: attn.Q2_K, Q3_K: attn.Q3_K, Q4_K: attn.Q4_K,
 	Q5_K: attn.Q5_K, Q6_K: attn.Q6_K, IQ4_NL: attn.IQ4_NL, IQ4_XS: attn.IQ4_XS, MXFP4: attn.MXFP4,
 	NVFP4: attn.NVFP4, TQ1_0: attn.TQ1_0, TQ2_0: attn.TQ2_0}
 
-// types are the others.
+// types has the other types.
 var types = map[Type]traits{
 	F32:  {name: "F32", elements: 1, bytes: 4, decode: modelfile.FromF32},
 	F16:  {"F16", 1, 2, attn.BlockF16, modelfile.FromF16},
@@ -89,7 +88,7 @@ var types = map[Type]traits{
 	F64:     {name: "F64", elements: 1, bytes: 8},
 }
 
-// traits is what is known of the type, ok if there is anything.
+// traits returns the type's properties, and whether it is known.
 func (t Type) traits() (of traits, ok bool) {
 	if block := blockTypes[t]; block != 0 {
 		in := blocks.Type(block).Traits()
@@ -99,7 +98,7 @@ func (t Type) traits() (of traits, ok bool) {
 	return of, ok
 }
 
-// String returns the type's name, or its number if it is not known.
+// String returns the type's name, or its number if it is unknown.
 func (t Type) String() string {
 	if of, ok := t.traits(); ok {
 		return of.name
@@ -107,15 +106,15 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// Block returns the elements and bytes of a block, 0 for a type that is not known.
+// Block returns the number of elements and of bytes in a block, 0 for an unknown type.
 func (t Type) Block() (elements, bytes int) {
 	of, _ := t.traits()
 	return of.elements, of.bytes
 }
 
-// BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as. Others are
-// [attn.ErrUnsupported]: those that are not known, those that attn does not multiply, and F32,
-// which is no type of blocks; what [Type.Decode] knows may be packed by [attn.PackMatrix].
+// BlockTypeOf returns the block type of [attn.PackBlocks] for a file's type. F32, unknown types and
+// types that attn does not multiply are [attn.ErrUnsupported]; if [Type.Decode] supports such a
+// type, pack its elements by [attn.PackMatrix].
 func BlockTypeOf(t Type) (attn.BlockType, error) {
 	if of, _ := t.traits(); of.block != 0 {
 		return of.block, nil
@@ -124,7 +123,7 @@ func BlockTypeOf(t Type) (attn.BlockType, error) {
 		t.why(), listed(func(of traits) bool { return of.block != 0 }), attn.ErrUnsupported)
 }
 
-// why is the reason that no product by a type is here, as a part of an error, or empty.
+// why returns the reason that products by a type are unsupported, for errors, or "".
 func (t Type) why() string {
 	switch t {
 	case IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S:
@@ -135,9 +134,9 @@ func (t Type) why() string {
 	return ""
 }
 
-// Decode writes the numbers that whole blocks of a row, or of several, mean: each rounded once, to
-// float32. Types that are not decoded are [attn.ErrUnsupported]; bytes that are not those of as
-// many elements as dst has are [attn.ErrLength], and dst is untouched then.
+// Decode decodes whole blocks to float32, each number rounded once. A type without a decoder is
+// [attn.ErrUnsupported]; data that has not exactly the blocks of len(dst) elements is
+// [attn.ErrLength]. On an error dst is unchanged.
 func (t Type) Decode(dst []float32, data []byte) error {
 	of, _ := t.traits()
 	switch {
@@ -147,7 +146,7 @@ func (t Type) Decode(dst []float32, data []byte) error {
 	case len(dst)%of.elements != 0 || len(data) != len(dst)/of.elements*of.bytes:
 		return fmt.Errorf("gguf: len(dst) is %d and len(data) %d, want %d bytes for each %d elements of "+
 			"%v: %w", len(dst), len(data), of.bytes, of.elements, t, attn.ErrLength)
-	case of.elements == 1: // without a call for each
+	case of.elements == 1: // one call decodes all
 		of.decode(dst, data)
 		return nil
 	}
@@ -155,10 +154,10 @@ func (t Type) Decode(dst []float32, data []byte) error {
 	return nil
 }
 
-// decodes reports whether float32 numbers are made of the type.
+// decodes reports whether the type can be decoded to float32.
 func (of traits) decodes() bool { return of.block != 0 || of.decode != nil }
 
-// listed are the names of some types.
+// listed returns the names of the types that a condition holds for.
 func listed(want func(of traits) bool) string {
 	var names []string
 	for t := range lastType + 1 {
