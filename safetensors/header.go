@@ -14,17 +14,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// mostHeader is the longest header that the format allows, and a little more.
+// mostHeader bounds a header, slightly above the format's limit.
 const mostHeader = 100 << 20
 
-// header is what a file begins with: its length in 8 bytes, and so much JSON.
+// header is the beginning of a file: the length of the JSON in 8 bytes, then the JSON.
 type header struct {
 	list     map[string]described
 	metadata map[string]string
-	data     int64 // the file's byte at which the tensors begin
+	data     int64 // offset of the tensors' data in the file
 }
 
-// described is what a header says of a tensor.
+// described is the header's entry of a tensor.
 type described struct {
 	DType   DType    `json:"dtype"`
 	Shape   []int    `json:"shape"`
@@ -34,7 +34,7 @@ type described struct {
 func (d *described) from() uint64 { return d.Offsets[0] }
 func (d *described) to() uint64   { return d.Offsets[1] }
 
-// readHeader reads the header of a file with a number of bytes.
+// readHeader reads the header of a file with size bytes.
 func readHeader(file io.Reader, size int64) (*header, error) {
 	var length [8]byte
 	if _, err := io.ReadFull(file, length[:]); err != nil {
@@ -57,10 +57,10 @@ func readHeader(file io.Reader, size int64) (*header, error) {
 	return h, h.checkLayout(uint64(size - h.data))
 }
 
-// metadataKey is that of texts for people.
+// metadataKey is the key of texts for people.
 const metadataKey = "__metadata__"
 
-// add takes what is said of a tensor.
+// add adds the entry of a tensor, or the metadata.
 func (h *header) add(name string, value json.RawMessage) error {
 	if name == metadataKey {
 		if err := json.Unmarshal(value, &h.metadata); err != nil {
@@ -85,7 +85,7 @@ func (h *header) add(name string, value json.RawMessage) error {
 	return nil
 }
 
-// names are those of tensors as they lie in the file.
+// names returns the names of the tensors in the order of their data.
 func (h *header) names() []string {
 	return slices.SortedFunc(maps.Keys(h.list), func(a, b string) int {
 		return cmp.Or(slices.Compare(h.list[a].Offsets, h.list[b].Offsets), cmp.Compare(a, b))

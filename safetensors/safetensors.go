@@ -1,12 +1,12 @@
-// Package safetensors reads tensors in place from safetensors files, as models are published on
-// Hugging Face: from one file, or from a folder with one or several. What attn multiplies as it is
-// goes to [attn.PackBlocks].
+// Package safetensors reads tensors in place from safetensors files, the format of models on
+// Hugging Face: from one file, or from a folder with one or several. Types that attn multiplies
+// directly are packed by [attn.PackBlocks].
 //
-// Files are not trusted. What is damaged is an error that names the file and the tensor, and says
-// what came and what is wanted.
+// Files are not trusted. Damage is an error that names the file and the tensor, the value and what
+// was wanted.
 //
-// It is own code because nlpodyssey/safetensors refuses files that have types it does not know,
-// also of tensors that nobody reads, and takes tensors that overlap.
+// The package exists because nlpodyssey/safetensors refuses files with unknown types, even of
+// tensors that nobody reads, and accepts tensors that overlap.
 package safetensors
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// File is a model in a safetensors file, or in several. It does not change, so several goroutines
-// may use it, but for Close.
+// File is a model in one or several safetensors files. Except for Close it is safe for concurrent
+// use.
 type File struct {
-	Path     string            // as it was opened; "" with NewFile
-	Metadata map[string]string // of the first file: what programs wrote beside the tensors
-	Tensors  []*Tensor         // in the files' order; names are different
+	Path     string            // as given to Open; "" with NewFile
+	Metadata map[string]string // __metadata__ of the first file: texts for people
+	Tensors  []*Tensor         // in the files' order; names are unique
 
 	byName map[string]*Tensor
 	parts  []*modelfile.File
 }
 
-// Tensor is what a file says of one, and its bytes.
+// Tensor is a tensor of a file.
 type Tensor struct {
 	Name   string
 	DType  DType
-	Shape  []int // none for a scalar; the last dimension is contiguous
+	Shape  []int // empty for a scalar; the last dimension is contiguous
 	Offset int64 // of its first byte in its file
 	Size   int64 // in bytes, within the file
 
@@ -52,9 +52,9 @@ const (
 	index  = "model.safetensors.index.json"
 )
 
-// Open opens a file, or of a folder model.safetensors, or the files that
-// model.safetensors.index.json names. Files are mapped where the system can: they must not change,
-// or become shorter, until Close.
+// Open opens a file or a folder. In a folder it opens model.safetensors or, if there is none, the
+// files that model.safetensors.index.json names. Files are memory-mapped where the system can: they
+// must not change, or become shorter, until Close.
 func Open(path string) (*File, error) {
 	f := &File{Path: path, byName: map[string]*Tensor{}}
 	open := f.open
@@ -62,7 +62,7 @@ func Open(path string) (*File, error) {
 		open = f.openFolder
 	}
 	if err := open(path); err != nil {
-		_ = f.Close() // why it cannot be used is what the caller wants to know
+		_ = f.Close() // err is the more useful error
 		return nil, err
 	}
 	return f, nil
@@ -109,7 +109,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// open adds a file's tensors.
+// open opens a file and adds its tensors.
 func (f *File) open(path string) error {
 	part, err := modelfile.Open(path)
 	if err != nil {
@@ -121,8 +121,8 @@ func (f *File) open(path string) error {
 	return nil
 }
 
-// NewFile reads the header of a file that has some bytes. Tensors are read when they are asked for,
-// from the same reader, which Close does not close.
+// NewFile reads the header of a file with size bytes from r. Tensors are read from r on demand;
+// Close does not close it.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{byName: map[string]*Tensor{}}
 	if err := f.add(modelfile.Of(r, size)); err != nil {
@@ -156,11 +156,11 @@ func (f *File) add(part *modelfile.File) error {
 	return nil
 }
 
-// Tensor returns the tensor of a name, nil for none.
+// Tensor returns the tensor with a name, nil for none.
 func (f *File) Tensor(name string) *Tensor { return f.byName[name] }
 
-// Close closes the files. Bytes of tensors may not be looked at any more: where files are mapped,
-// that ends the program.
+// Close closes the files. Bytes of tensors must not be read afterwards: where files are mapped, the
+// program would crash.
 func (f *File) Close() error {
 	var errs []error
 	for _, part := range f.parts {
@@ -169,12 +169,12 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// Path is the file that the tensor is in, "" with [NewFile].
+// Path returns the path of the tensor's file, "" with [NewFile].
 func (t *Tensor) Path() string { return t.file.Path }
 
-// Bytes returns the tensor's bytes as the file has them. Where the file is mapped they are the
-// file's own: they may be read until Close, also by several goroutines, and not written to.
-// Elsewhere each call reads a copy.
+// Bytes returns the tensor's bytes as the file has them. If the file is mapped, they are the
+// mapping: they may be read until Close, also by several goroutines, but not written to. Otherwise
+// each call reads a copy.
 func (t *Tensor) Bytes() ([]byte, error) {
 	data, err := t.file.Bytes(t.Offset, t.Size)
 	if err != nil {
@@ -183,8 +183,8 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// Float32s returns the tensor's elements, see [DType.Decode], in memory of their own: who does not
-// trust a file compares Shape with what the model's sizes imply first.
+// Float32s returns a new slice with the tensor's elements, see [DType.Decode]. If you do not trust
+// a file, compare Shape with the sizes of the model first.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if _, err := BlockTypeOf(t.DType); err != nil && t.DType != F32 {
 		return nil, t.fail("has dtype %s, want F32, F16 or BF16: %w", t.DType, attn.ErrUnsupported)
@@ -194,14 +194,14 @@ func (t *Tensor) Float32s() ([]float32, error) {
 		return nil, err
 	}
 	dst := make([]float32, len(data)/(widths[t.DType]/8))
-	return dst, t.DType.Decode(dst, data) // which has the right lengths
+	return dst, t.DType.Decode(dst, data) // lengths agree: the header was checked
 }
 
-// Release tells the system that the tensor's bytes are not needed soon, so that a mapped file takes
-// no memory beside what was packed of it. They may be looked at again, and are read again then.
+// Release tells the system that the tensor's bytes are not needed soon: a mapped file then occupies
+// no memory in addition to its packed copy. The bytes may be used later, and are read again then.
 func (t *Tensor) Release() { t.file.Release(t.Offset, t.Size) }
 
-// fail is an error that names the tensor, and its file if it has a name.
+// fail returns an error that names the tensor, and its file if that has a path.
 func (t *Tensor) fail(format string, args ...any) error {
 	err := fmt.Errorf("tensor %q "+format, append([]any{t.Name}, args...)...)
 	if t.file.Path != "" {

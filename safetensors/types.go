@@ -7,18 +7,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// DType is the type of a tensor's elements, by the name that files have. Others than these may
-// stand in a file, too.
+// DType is the type of a tensor's elements, with its name in files. A file may have other types
+// than the constants.
 type DType string
 
-// The types that are decoded and packed.
+// The types that can be decoded and packed.
 const (
 	F32  DType = "F32"
 	F16  DType = "F16"
 	BF16 DType = "BF16"
 )
 
-// widths are the bits of an element of the types that the format has.
+// widths has the bits of an element for each type of the format.
 var widths = map[DType]int{
 	"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 	"BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -28,8 +28,8 @@ var widths = map[DType]int{
 	"U64": 64, "I64": 64, "F64": 64, "C64": 64,
 }
 
-// BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as, one number
-// a block. Others are [attn.ErrUnsupported]; F32 is packed by [attn.PackMatrix].
+// BlockTypeOf returns the block type of [attn.PackBlocks] for a file's type; a block is one number.
+// Other types than F16 and BF16 are [attn.ErrUnsupported]; pack F32 by [attn.PackMatrix].
 func BlockTypeOf(t DType) (attn.BlockType, error) {
 	switch t {
 	case F16:
@@ -41,9 +41,8 @@ func BlockTypeOf(t DType) (attn.BlockType, error) {
 		"or BF16: %w", t, attn.ErrUnsupported)
 }
 
-// Decode writes elements as float32, exactly. Types that are not decoded are [attn.ErrUnsupported];
-// bytes that are not those of as many elements as dst has are [attn.ErrLength], and dst is
-// untouched then.
+// Decode converts elements to float32, exactly. A type without a decoder is [attn.ErrUnsupported];
+// data that has not exactly len(dst) elements is [attn.ErrLength]. On an error dst is unchanged.
 func (t DType) Decode(dst []float32, data []byte) error {
 	decode := modelfile.FromF32
 	switch t {
