@@ -218,11 +218,11 @@ all peers share. *Integers* are i8, or rounded to i8 in the call; attn multiplie
 and so it does i4 and matrices; others compute as they do with i8. A model is a file of random
 weights of Qwen2.5's shape with 0.5 billion; caches are f16; *a token* is one after 64 others.
 
-Its q4_k_m is mostly q5_0: rows of 896 are not whole blocks of 256, as K-quants have, so by
-llama.cpp's rule 70 % of a layer's weights are q5_0, embeddings are q8_0, and ffn_down is q4_K or
-q6_K. On CPUs with AMX llama.cpp multiplies q4_0, q8_0 and K-quants by tiles, but not q5_0
-(` + "`qtype_has_amx_kernels`" + `), nor does it repack q5_0: so a prompt takes it three times as long as
-with q8_0. Models with rows of 256·n have no q5_0.
+Its q4_k_m is mostly q5_0: rows of 896 are no multiple of the 256 weights of a K-quant block, so by
+llama.cpp's rule 70 % of a layer's weights are q5_0, embeddings q8_0, and ffn_down q4_K or q6_K. On
+CPUs with AMX llama.cpp has tiles for q4_0, q8_0 and K-quants, but not for q5_0
+(` + "`qtype_has_amx_kernels`" + `), and does not repack q5_0: a prompt needs three times as long as with
+q8_0. Models with rows of 256·n have no q5_0.
 
 *Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime runs its
 fused operators, with integers its operators of dynamic quantization, in batches of 1, 4, 8 or 32
