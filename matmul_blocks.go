@@ -15,21 +15,20 @@ import (
 // Matrices of blocks, as GGUF files have them.
 
 // PackBlocks packs a matrix from the blocks of type t that a file has for it: the rows of outputs
-// follow each other, each of inputs/32 blocks, inputs/64 of NVFP4, or inputs/256 of IQ4_XS and the
-// K and TQ types, laid out as ggml-common.h has them, little-endian. Of the configuration only
-// Integers may be set. Weights are exactly what the blocks decode to: they are never rounded, nor
-// rotated, and take the file's memory and at most 7 % more. data may change afterwards.
-// [Pool.PackBlocks] takes all workers.
+// follow each other, each of inputs/n blocks of n inputs, laid out as ggml-common.h has them,
+// little-endian. Of the configuration only Integers may be set. Weights are exactly what the blocks
+// decode to: they are never rounded, nor rotated, and take the file's memory and at most 7 % more.
+// data may change afterwards. [Pool.PackBlocks] takes all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
-//     in ascending order, from +0. Q2_K, Q4_K and Q5_K are d·scale·n − dmin·min, Q4_1 and Q5_1
-//     d·n + m, rounded once; other weights are exact.
+//     in ascending order, from +0. Weights d·scale·n − dmin·min, of types with minima, and d·n + m,
+//     of types with a number that is added, are rounded once; other weights are exact.
 //   - With c.Integers, which is what to choose for speed, each 32 inputs become integers with a
 //     scale a, their largest magnitude divided by 127. For each 32 inputs in ascending order, from
-//     +0, one fused multiply-add adds the exact sum of products of integers, of IQ4_XS and the K
-//     types with the scales of 4 to 8 bits, times a·d, rounded once; of NVFP4 one for each 16. A
-//     second one takes off the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and
-//     Q5_1 times the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
+//     +0, one fused multiply-add adds the exact sum of products of integers, with the scales of 4
+//     to 8 bits of types that have them, times a·d, rounded once; of NVFP4 one for each 16. A
+//     second one subtracts the sum of products of minima, times a·dmin, or adds a·m times the sum
+//     of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
 //   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same
 //     numbers in F16 and BF16.
 //
@@ -64,7 +63,7 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	c MatrixConfig) (*blockPacking, error) {
 	switch {
 	case !t.Valid():
-		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, Q8_0, TQ2_0)
+		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, Q8_0, blocks.Last)
 	case c.Format != F32:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
 	case c.Transposed:

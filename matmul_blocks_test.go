@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -17,8 +16,12 @@ import (
 )
 
 // integerBlockTypes are those in blocks, all but BlockF16 and BlockBF16.
-var integerBlockTypes = []BlockType{Q8_0, Q4_0, IQ4_NL, Q4_K, Q5_K, Q6_K, MXFP4, Q4_1, Q5_0, Q5_1,
-	Q2_K, Q3_K, IQ4_XS, NVFP4, TQ1_0, TQ2_0}
+var integerBlockTypes = func() (types []BlockType) {
+	for _, t := range blocks.Integers() {
+		types = append(types, BlockType(t))
+	}
+	return types
+}()
 
 // traitsOf is what the package knows of a type.
 func traitsOf(t BlockType) *blocks.Traits { return blocks.Type(t).Traits() }
@@ -52,7 +55,7 @@ func blockProduct(t BlockType, row []float32, w []blockstest.Weight) (sum float3
 			minima += w[k+i].Min * int64(e)
 		}
 		sum = f32.FMA(float32(products[0]), float32(a*float32(w[k].D)), sum)
-		if slices.Contains([]BlockType{Q4_1, Q5_1, Q2_K, Q4_K, Q5_K}, t) {
+		if traitsOf(t).HasMinima() {
 			sum = f32.FMA(float32(minima), -float32(a*float32(w[k].Dmin)), sum)
 		}
 	}
@@ -347,10 +350,10 @@ func TestPackBlocksRefusesScales(t *testing.T) {
 				set(data, 3*17+1, at, scale)
 				set(data, 3*38+2, at, scale)
 				second := "dmin"
-				if typ == Q4_1 || typ == Q5_1 {
+				if traitsOf(typ).Scaling == blocks.Offset {
 					second = "m"
 				}
-				name := map[int]string{2: second, 82: second}
+				name := map[int]string{traitsOf(typ).At.D + 2: second}
 				text := fmt.Sprintf("data of %v: block 1 of output 17: the scale %s is %v, want a finite "+
 					"number", typ, cmp.Or(name[at], "d"), f32.FromF16(scale))
 				if typ == MXFP4 {

@@ -136,6 +136,9 @@ var types = [...]Traits{
 		At: Offsets{D: 64}},
 }
 
+// Last is the type with the largest value.
+const Last = Type(len(types) - 1)
+
 // Sizes of the largest blocks, which Q6_K has.
 const (
 	maxPacked = 3360

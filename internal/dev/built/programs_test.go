@@ -31,7 +31,7 @@ func TestPrograms(t *testing.T) {
 		return info.Size()
 	}
 	sizes := map[string]int64{}
-	for _, name := range []string{"prints", "detects", "softmax", "attend"} {
+	for _, name := range []string{"prints", "detects", "softmax", "attend", "gguf"} {
 		sizes[name] = size(name)
 	}
 	for _, c := range []struct {
@@ -41,6 +41,7 @@ func TestPrograms(t *testing.T) {
 		{"softmax", "detects", 80_000},
 		{"softmax", "prints", 240_000}, // 164 KB of it are the package that asks which CPU this is
 		{"attend", "prints", 1_080_000},
+		{"gguf", "prints", 1_200_000}, // which maps files
 	} {
 		if got := sizes[c.name] - sizes[c.over]; got > c.most || got <= 0 {
 			t.Errorf("%s has %d bytes more than %s, want at most %d", c.name, got, c.over, c.most)

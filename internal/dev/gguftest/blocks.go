@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
 )
 
 // Types are the numbers of the types that Encode knows, by their names.
@@ -14,10 +16,11 @@ var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 
 // Encode returns numbers near x in blocks of a type, and what they are exactly. Rows are whole
 // blocks.
 func Encode(kind string, x []float32) (data []byte, exact []float64) {
-	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "NVFP4": 64, "Q2_K": 256, "Q3_K": 256,
-		"Q4_K": 256, "Q5_K": 256, "Q6_K": 256, "IQ4_XS": 256, "TQ1_0": 256, "TQ2_0": 256}[kind]
-	if size == 0 {
-		size = 32
+	size := 1
+	for _, t := range blocks.Integers() {
+		if t.String() == kind {
+			size = t.Traits().Inputs
+		}
 	}
 	for block := range slices.Chunk(x, size) {
 		bytes, values := encoders[kind](block)

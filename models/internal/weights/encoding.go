@@ -1,6 +1,8 @@
 package weights
 
 import (
+	"strings"
+
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/gguf"
 	"github.com/seed-1415985d/attn/safetensors"
@@ -51,4 +53,16 @@ func encodingOfGGUF(t gguf.Type) *encoding {
 		e.decode = t.Decode
 	}
 	return &e
+}
+
+// typesRead are the names of the types of GGUF files that are read.
+func typesRead() string {
+	var names []string
+	for t := range gguf.Type(64) { // more than there are
+		if t.Decode(nil, nil) == nil {
+			names = append(names, t.String())
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -27,14 +27,17 @@ type inFile interface {
 }
 
 // source is what errors call the parts of a kind of file.
-type source struct{ file, shapes, kind, kinds string }
+type source struct {
+	file, shapes, kind string
+	kinds              func() string
+}
 
 func (l *Loader) source() source {
 	if l.metadata != nil {
-		return source{"GGUF file", "its metadata", "type", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, " +
-			"Q5_1, IQ4_NL, IQ4_XS, MXFP4, NVFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, TQ1_0 or TQ2_0"}
+		return source{"GGUF file", "its metadata", "type", typesRead}
 	}
-	return source{"safetensors file", "config.json", "dtype", "F32, F16 or BF16"}
+	floats := func() string { return "F32, F16 or BF16" }
+	return source{"safetensors file", "config.json", "dtype", floats}
 }
 
 // Open finds the tensors of the folder, in one file or in those that an index names.
@@ -142,7 +145,7 @@ func (t *stored) check(shape []int, from source) error {
 	case !sameShape(t.shape, shape):
 		return fmt.Errorf("has shape %v, want %v by %s", t.shape, shape, from.shapes)
 	case t.encoding.decode == nil:
-		return fmt.Errorf("has %s %s, want %s", from.kind, t.encoding.name, from.kinds)
+		return fmt.Errorf("has %s %s, want %s", from.kind, t.encoding.name, from.kinds())
 	}
 	return nil
 }
