@@ -26,8 +26,9 @@ const longest = 100e-6
 // Check measures calls of public functions of the package in the current folder over so much memory
 // that they run for milliseconds. Each public function has to be among them, methods with the name
 // of their type, or among the short ones. Where other programs have the cores, stops wait for the
-// operating system: so what counts is the first quartile, and of some tries the best. Unless
-// ATTN_TEST_FULL is set, one call of each function is measured.
+// operating system: so what counts is the first quartile, and of some tries the best, and a call is
+// only too slow if five tries say so beside which a loop of Go's is quick. Unless ATTN_TEST_FULL is
+// set, one call of each function is measured.
 func Check(t *testing.T, short string,
 	calls func(yield func(function, of string, run func() error))) {
 	unmeasured := map[string]bool{}
@@ -38,11 +39,19 @@ func Check(t *testing.T, short string,
 		if left, known := unmeasured[function]; known && !left && kerneltest.Few() {
 			return
 		}
-		best := math.Inf(1)
-		for try := 0; try < 5 && best > longest; try++ {
-			best = min(best, beside(t, run))
+		best, quiet := math.Inf(1), 0
+		for try := 0; try < 30 && best > longest && quiet < 5; try++ {
+			if best = min(best, beside(t, run)); best > longest && isQuiet(t) {
+				quiet++
+			}
 		}
-		if t.Logf("%s %s: %.0f µs", function, of, best*1e6); best > longest {
+		t.Logf("%s %s: %.0f µs", function, of, best*1e6)
+		switch {
+		case best <= longest:
+		case quiet < 5:
+			t.Logf("%s %s is not decided: stops wait as long for a loop of Go's, since other programs "+
+				"have the cores", function, of)
+		default:
 			t.Errorf("%s %s: three of four stops of the world wait for %.0f µs or more, want at most %.0f",
 				function, of, best*1e6, longest*1e6)
 		}
@@ -99,6 +108,18 @@ func receiverName(x ast.Expr) string {
 		return x.Name
 	}
 	return ""
+}
+
+// isQuiet reports whether stops of the world wait for half as long at most for a loop that the
+// compiler lets stop anywhere.
+func isQuiet(t *testing.T) bool {
+	sum := 0
+	return beside(t, func() error {
+		for i := range 1 << 20 {
+			sum += i & sum
+		}
+		return nil
+	}) <= longest/2
 }
 
 // beside is the first quartile of how long stops of the world wait for a function.
