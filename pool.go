@@ -6,34 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-1415985d/attn/internal/online"
-	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/spin"
 )
 
-// Pool is a set of persistent workers that share the work of each call. The
-// results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
-// for any number of workers. A nil *Pool computes on the calling goroutine; its Close does nothing.
-//
-// A Pool may be used by any number of goroutines at the same time. A call that
-// would take less than about 20 µs stays on the caller's goroutine.
-//
-// Where calls follow each other within 50 µs, workers spin for the next one for up to 50 µs before
-// they sleep, and take it within a microsecond: two workers are then 1.7 times as fast or more from
-// about 75 µs on. Each spinning worker keeps a core busy for that time. They are fewer than
-// GOMAXPROCS in all pools together, and a caller spins as long for the last workers. Where calls
-// are rarer, workers sleep from one to the next and take tens of microseconds to wake, so only
-// calls of about 250 µs or more are shared. A pool that is not used costs no time.
-//
-// If workers come too late or not at all, because others use their cores, the next calls of less
-// than a millisecond stay on the caller's goroutine, for at most some 40 ms until the workers are
-// tried again.
-//
-// In the steady state a call does not allocate. Since other goroutines see the caller's buffers,
-// these cannot live on the caller's stack: a local array that is passed to a Pool is allocated on
-// the heap by the function that declares it. Options may: a literal &Options{…} beside the call
-// costs no allocation.
-type Pool struct {
+// workerPool is the workers of a Pool, which has their methods.
+type workerPool struct {
 	size    int // workers, counting one caller
 	workers sync.WaitGroup
 	spin    spin.Spinner
@@ -48,31 +25,18 @@ type Pool struct {
 	closed bool
 }
 
-// MaxWorkers is the most workers that a [Pool] has.
-const MaxWorkers = 4096
-
-// NewPool starts a pool of n workers: n−1 goroutines and the caller's own. n ≤ 0 means GOMAXPROCS,
-// and a pool never has more than [MaxWorkers]. The goroutines live until Close.
-func NewPool(n int) *Pool {
-	if n <= 0 {
-		n = runtime.GOMAXPROCS(0)
-	}
-	n = min(n, MaxWorkers)
-	p := &Pool{size: n}
+// start starts n−1 workers.
+func (p *workerPool) start(n int) {
+	p.size = n
 	p.spin.Init(tuned.Spin, spin.Costs{Backoff: tuned.Backoff, LongCall: tuned.LongCall})
 	p.wake.L, p.idle.L = &p.mu, &p.mu
 	for range n - 1 {
 		p.workers.Go(p.work)
 	}
-	return p
 }
 
-// Close waits for running calls and ends the workers. Calls that begin later,
-// Close among them, return [ErrClosed].
-func (p *Pool) Close() error {
-	if p == nil {
-		return nil
-	}
+// end waits for running calls and ends the workers.
+func (p *workerPool) end() error {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -91,7 +55,7 @@ func (p *Pool) Close() error {
 // workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay
 // for waking workers is for those that spin, unless calls follow each other so fast that the next
 // ones pay.
-func (p *Pool) workersFor(cost float64) int {
+func (p *workerPool) workersFor(cost float64) int {
 	if p.size == 1 || cost < tuned.SmallCall {
 		return 1
 	}
@@ -106,7 +70,7 @@ func (p *Pool) workersFor(cost float64) int {
 }
 
 // takeCall registers a call and returns memory for it.
-func (p *Pool) takeCall() (*poolCall, error) {
+func (p *workerPool) takeCall() (*poolCall, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -126,7 +90,7 @@ func (p *Pool) takeCall() (*poolCall, error) {
 // putCall takes back the memory of a call that is over. Until then it holds the cache or the matrix
 // of the call, whose memory lives no longer than they do: run does not leave the job before the
 // last worker is done with it.
-func (p *Pool) putCall(c *poolCall) {
+func (p *workerPool) putCall(c *poolCall) {
 	c.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +103,7 @@ func (p *Pool) putCall(c *poolCall) {
 
 // run computes all tasks of a job, the caller's goroutine taking part with its scratch memory, and
 // returns when all are done.
-func (p *Pool) run(j *job, w *scratch) {
+func (p *workerPool) run(j *job, w *scratch) {
 	if helpers := min(p.size, j.tasks, j.workers) - 1; helpers > 0 {
 		p.runWith(j, w, helpers)
 	} else {
@@ -151,7 +115,7 @@ func (p *Pool) run(j *job, w *scratch) {
 }
 
 // runWith is run with helpers.
-func (p *Pool) runWith(j *job, w *scratch, helpers int) {
+func (p *workerPool) runWith(j *job, w *scratch, helpers int) {
 	p.offer(j, helpers)
 	own := 0
 	defer func() { p.join(j, own, helpers) }() // a part of Run may panic
@@ -159,7 +123,7 @@ func (p *Pool) runWith(j *job, w *scratch, helpers int) {
 }
 
 // join waits for the helpers of a job of which the caller has computed its own tasks.
-func (p *Pool) join(j *job, own, helpers int) {
+func (p *workerPool) join(j *job, own, helpers int) {
 	j.next.Store(noTask) // unless it panicked, none was left
 	p.mu.Lock()
 	p.retire(j)
@@ -181,7 +145,7 @@ func (j *job) fair(own, helpers int) bool {
 }
 
 // offer gives a job to some helpers: to workers that spin, and it wakes others.
-func (p *Pool) offer(j *job, helpers int) {
+func (p *workerPool) offer(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
 	p.wanted += helpers - p.spin.Call(helpers)
@@ -194,7 +158,7 @@ func (p *Pool) offer(j *job, helpers int) {
 const wokenAtOnce = 4
 
 // wakeSome wakes some of the workers that are wanted. It is called under the pool's lock.
-func (p *Pool) wakeSome() {
+func (p *workerPool) wakeSome() {
 	n := min(p.wanted, wokenAtOnce)
 	p.wanted -= n
 	for range n {
@@ -203,7 +167,7 @@ func (p *Pool) wakeSome() {
 }
 
 // await blocks until no helper has the job, which nobody can take any more.
-func (p *Pool) await(j *job) {
+func (p *workerPool) await(j *job) {
 	p.mu.Lock()
 	wait := j.helpers.Load() > 0
 	j.waiting = wait
@@ -214,7 +178,7 @@ func (p *Pool) await(j *job) {
 }
 
 // retire takes a job without tasks from the list.
-func (p *Pool) retire(j *job) {
+func (p *workerPool) retire(j *job) {
 	if i := slices.Index(p.jobs, j); i >= 0 {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
 	}
@@ -225,7 +189,7 @@ func (p *Pool) retire(j *job) {
 }
 
 // work is the life of a worker.
-func (p *Pool) work() {
+func (p *workerPool) work() {
 	w := new(scratch)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +200,7 @@ func (p *Pool) work() {
 
 // help computes tasks of a job beside its caller. It is called under the pool's lock, which it
 // gives up for that.
-func (p *Pool) help(j *job, w *scratch) {
+func (p *workerPool) help(j *job, w *scratch) {
 	j.helpers.Add(1)
 	p.wakeSome()
 	p.mu.Unlock()
@@ -259,7 +223,7 @@ func (p *Pool) help(j *job, w *scratch) {
 }
 
 // next waits for a job, or for the end of the pool.
-func (p *Pool) next() (ok bool) {
+func (p *workerPool) next() (ok bool) {
 	for len(p.jobs) == 0 && !p.closed {
 		if !p.spin.Expect(&p.mu) && len(p.jobs) == 0 && !p.closed {
 			p.wake.Wait()
@@ -269,7 +233,7 @@ func (p *Pool) next() (ok bool) {
 }
 
 // leave is called when a worker has no more work in a job.
-func (p *Pool) leave(j *job) {
+func (p *workerPool) leave(j *job) {
 	p.retire(j)
 	if j.helpers.Add(-1) > 0 || !j.waiting {
 		return
@@ -337,184 +301,4 @@ func (j *job) take(w *scratch) (taken int) {
 	}
 	w.forget()
 	return taken
-}
-
-// poolCall is a call of a Pool: its job, and memory for whatever the call is, which later calls use
-// again.
-type poolCall struct {
-	job
-	scratch scratch // the caller's
-
-	attention      attention
-	update         pooledUpdate
-	writing        writing
-	multiplication multiplication
-	products       products
-	parts          callerParts
-}
-
-// drop lets go of the caller's buffers.
-func (c *poolCall) drop() {
-	c.work, c.mayPanic, c.value = nil, false, nil
-	c.stopped.Store(false)
-	c.attention.plan, c.update, c.multiplication = plan{}, pooledUpdate{}, multiplication{}
-	c.writing, c.parts = writing{}, callerParts{}
-	c.products.drop()
-	c.attention.call.drop()
-}
-
-// attention is a call of Attend that workers share: its tasks are chunks, or segments of these.
-type attention struct {
-	plan plan
-	call sequenceCall // if it is over several sequences
-
-	tasks, workers int
-	segments       int // pieces that each chunk is divided into, 1 if it is whole
-
-	once   packed.Blocks // keys and values of views, packed for all workers, in
-	packed []float32     // memory of the call
-
-	left   []int32   // for each chunk, segments that are not done yet
-	states []float32 // for each chunk and segment its state, if there are several segments
-}
-
-// schedule divides the call for some workers.
-func (a *attention) schedule(workers int) {
-	p := &a.plan
-	if a.workers = workers; p.sequences != nil {
-		a.scheduleSequences(workers)
-		return
-	}
-	p.once = &a.once
-	p.decide(&tuned, workers)
-	if p.packed == p.once {
-		blocks := partsOf(p.lk, Block)
-		a.packed = grow(a.packed, p.batch*p.kvHeads*blocks*p.packed.Size/4)
-		p.packed.Place(rawBytes(a.packed), blocks)
-	}
-	a.tasks, a.segments = p.chunks*p.segments, p.segments
-	if p.segments > 1 {
-		a.states = grow(a.states, a.tasks*p.stateSize())
-		a.left = grow(a.left, p.chunks)
-		for i := range a.left {
-			a.left[i] = int32(p.segments)
-		}
-	}
-}
-
-// scheduleSequences makes room for the states of a call over sequences, whose items are divided
-// differently.
-func (a *attention) scheduleSequences(workers int) {
-	p := &a.plan
-	p.decideSequences(&tuned, workers)
-	a.tasks = 0
-	a.left = grow(a.left, p.chunks)
-	size := 0
-	for i := range p.sequences.items {
-		w := &p.sequences.items[i]
-		a.tasks += w.chunks * w.segments
-		for index := range w.chunks {
-			a.left[w.chunk+index] = int32(w.segments)
-		}
-		if w.segments > 1 {
-			size = max(size, w.state+p.kvHeads*w.segments*w.stateSize)
-		}
-	}
-	a.states = grow(a.states, size)
-}
-
-// chunkOf is the chunk of a task, its segment, and how many segments the chunk is divided into.
-func (a *attention) chunkOf(task int) (index, segment, segments int) {
-	if s := a.plan.sequences; s != nil {
-		return s.task(task)
-	}
-	return a.order(task / a.segments), a.plan.segment + task%a.segments, a.segments
-}
-
-func (a *attention) begin(w *scratch) { w.fit(&a.plan) }
-
-// task computes a chunk of the call, or a segment of one.
-func (a *attention) task(w *scratch, i int) {
-	index, segment, segments := a.chunkOf(i)
-	if segments > 1 {
-		a.segment(w, index, segment)
-		return
-	}
-	next, s := a.plan.chunks, a.plan.sequences
-	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: others take one each
-		next, _, _ = a.chunkOf(i + a.workers)
-	}
-	w.attendChunk(&a.plan, index, next)
-}
-
-// order puts chunks with many keys first: the last rows under a causal mask.
-// Otherwise the chunks of a head follow each other, which leaves its keys in
-// the cache.
-func (a *attention) order(i int) (index int) {
-	p := &a.plan
-	if p.causal == Full {
-		return i
-	}
-	per := p.chunksPerHead
-	heads := p.chunks / per
-	return i%heads*per + per - 1 - i/heads
-}
-
-// segment computes the state of chunk i over one segment. Whoever finishes the last segment of a
-// chunk merges all, from left to right as one worker does it.
-func (a *attention) segment(w *scratch, i, segment int) {
-	p := &a.plan
-	var c chunk
-	padding := 0
-	if p.sequences != nil {
-		w.prefix = p.sequenceChunk(i, &c, w.prefix)
-	} else {
-		padding = p.chunk(i, &c)
-	}
-	if c.rows > 0 {
-		first, end := max(c.lo, segment*Segment), min(c.hi, (segment+1)*Segment)
-		if first < end {
-			w.loadQueries(p, &c)
-			st := a.state(i, segment)
-			st.Reset(c.heads*c.rows, p.oStride)
-			w.addSegment(p, &c, &st, first, end)
-		}
-	}
-	if atomic.AddInt32(&a.left[i], -1) > 0 {
-		return
-	}
-	p.clearRows(&c, padding)
-	if c.rows > 0 {
-		a.finish(w, &c, i)
-	}
-}
-
-// finish merges the segments of chunk i and writes the results.
-func (a *attention) finish(w *scratch, c *chunk, i int) {
-	p, rows := &a.plan, c.heads*c.rows
-	w.loadQueries(p, c) // for weights, which need the scores again, and for the units of integers
-	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
-		st := a.state(i, first/Segment)
-		w.partial.Copy(&st, rows, p.oStride)
-		w.push(p, first/Segment, rows)
-	}
-	if c.lo < c.hi {
-		w.fold(p, rows)
-	} else {
-		w.total.Reset(rows, p.oStride)
-	}
-	w.finish(p, c)
-}
-
-// state is the memory for the state of chunk i over a segment.
-func (a *attention) state(i, segment int) online.State {
-	size, rows := a.plan.stateSize(), a.plan.headsPerChunk*a.plan.chunkRows
-	at := (i*a.segments + segment - a.plan.segment) * size
-	if s := a.plan.sequences; s != nil {
-		w := s.itemOf(i, false)
-		size, rows = w.stateSize, w.rows
-		at = w.state + ((i-w.chunk)*w.segments+segment-w.segment)*size
-	}
-	x := a.states[at:][:size]
-	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
 }

@@ -427,7 +427,7 @@ func untilTrue(t *testing.T, what string, is func() bool) {
 
 // A worker spins if calls have been quick, and is not woken if it does.
 func TestPoolSpinningWorkerNeedsNoSignal(t *testing.T) {
-	p := &Pool{size: 2}
+	p := &Pool{workerPool{size: 2}}
 	p.wake.L = &p.mu
 	p.spin.Init(time.Hour, spin.Costs{})
 	p.spin.CallEnds()
@@ -801,7 +801,7 @@ func TestWorkersWakeWorkers(t *testing.T) {
 		}
 	}
 	// none of the others is there to take it
-	asleep := &Pool{size: size, wanted: 0}
+	asleep := &Pool{workerPool{size: size, wanted: 0}}
 	asleep.wake.L = &asleep.mu
 	asleep.offer(new(job), size-1)
 	if got := asleep.wanted; got != size-1-wokenAtOnce {
