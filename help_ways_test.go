@@ -58,15 +58,16 @@ func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 // pooled runs a call that prepare validates.
 func pooled(dst Tensor, prepare func(j *attention) error) error {
 	p := pools[workers]()
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	if err := prepare(&pc.attention); err != nil || dst.empty() {
+	defer endCall(call)
+	a := &call.Memory.attention
+	if err := prepare(a); err != nil || dst.empty() {
 		return err
 	}
-	p.attendBy(pc, p.size, pc.attention.plan.cost(&tuned))
+	a.attendBy(call, p.workers.Size(), a.plan.cost(&tuned))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/pool"
 )
 
 // Pool is a set of persistent workers that share the work of each call. The
@@ -28,7 +29,7 @@ import (
 // these cannot live on the caller's stack: a local array that is passed to a Pool is allocated on
 // the heap by the function that declares it. Options may: a literal &Options{…} beside the call
 // costs no allocation.
-type Pool struct{ workerPool }
+type Pool struct{ workers pool.Pool[*worker] }
 
 // MaxWorkers is the most workers that a [Pool] has.
 const MaxWorkers = 4096
@@ -40,7 +41,7 @@ func NewPool(n int) *Pool {
 		n = runtime.GOMAXPROCS(0)
 	}
 	p := new(Pool)
-	p.start(min(n, MaxWorkers))
+	p.workers.Start(min(n, MaxWorkers), &tuned, newWorker)
 	return p
 }
 
@@ -50,7 +51,7 @@ func (p *Pool) Close() error {
 	if p == nil {
 		return nil
 	}
-	return p.end()
+	return p.workers.Close()
 }
 
 // Worker is work in parts for [Pool.Run]: Work does the part of a number, 0 to parts − 1, on any
@@ -78,28 +79,18 @@ func (p *Pool) Run(parts int, w Worker) error {
 	if p == nil {
 		return runAlone(parts, w)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	if err := checkParts(parts, w); err != nil || parts == 0 {
 		return err
 	}
-	pc.parts, pc.mayPanic = callerParts{w}, true
-	pc.set(&pc.parts, p.size, int(min(int64(parts), noTask)), 0) // more would take a century
-	if p.size > 1 && parts > 1 {
-		p.spin.CallBegins()
-		defer p.spin.CallEnds()
-	}
-	p.run(&pc.job, &pc.scratch)
-	switch {
-	case !pc.stopped.Load():
-		return nil
-	case pc.value == nil:
-		runtime.Goexit()
-	}
-	panic(pc.value)
+	of := &call.Memory.parts
+	*of = callerParts{w}
+	call.DoParts(of, parts)
+	return nil
 }
 
 // runAlone is Run of a nil Pool.
@@ -128,20 +119,21 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return Attend(dst, q, k, v, opt)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	pc.attention.plan = newPlan(dst, q, k, v, opt)
+	a := &call.Memory.attention
+	a.plan = newPlan(dst, q, k, v, opt)
 	if opt != nil && opt.Documents != nil {
-		err = pc.attention.plan.initDocuments(&pc.attention.call, opt)
+		err = a.plan.initDocuments(&a.call, opt)
 	} else {
-		err = pc.attention.plan.init(opt)
+		err = a.plan.init(opt)
 	}
 	if err == nil {
-		p.attend(pc)
+		a.attend(call)
 	}
-	p.putCall(pc)
+	endCall(call)
 	return err
 }
 
@@ -150,15 +142,16 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	if p == nil {
 		return c.Attend(dst, q, opt)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err = c.plan(&pc.attention.plan, opt); err == nil {
-		p.attend(pc)
+	a := &call.Memory.attention
+	a.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err = c.plan(&a.plan, opt); err == nil {
+		a.attend(call)
 	}
-	p.putCall(pc)
+	endCall(call)
 	return err
 }
 
@@ -167,16 +160,17 @@ func (p *Pool) AppendCache(c *Cache, k, v Tensor) error {
 	if p == nil {
 		return c.Append(k, v)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	pc.writing = writing{k: k, v: v}
-	if err := c.beginAppend(&pc.writing); err != nil {
+	defer endCall(call)
+	x := &call.Memory.writing
+	*x = writing{k: k, v: v}
+	if err := c.beginAppend(x); err != nil {
 		return err
 	}
-	p.write(pc)
+	x.share(call)
 	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }
@@ -190,16 +184,17 @@ func (p *Pool) AppendSequence(s *Sequence, k, v Tensor) error {
 		return err
 	}
 	defer s.endCall()
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	pc.writing = writing{k: k, v: v}
-	if err := s.beginAppend(&pc.writing); err != nil {
+	defer endCall(call)
+	x := &call.Memory.writing
+	*x = writing{k: k, v: v}
+	if err := s.beginAppend(x); err != nil {
 		return err
 	}
-	p.write(pc)
+	x.share(call)
 	return nil
 }
 
@@ -209,20 +204,21 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	if p == nil {
 		return AttendSequences(dst, q, seqs, opt)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
-	pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err := pc.attention.plan.initSequences(&pc.attention.call, seqs, opt); err != nil {
+	a := &call.Memory.attention
+	a.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err := a.plan.initSequences(&a.call, seqs, opt); err != nil {
 		return err
 	}
-	p.attend(pc)
+	a.attend(call)
 	return nil
 }
 
@@ -231,19 +227,19 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 	if p == nil {
 		return MatMul(dst, a, b)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	x := &pc.multiplication
+	defer endCall(call)
+	x := &call.Memory.multiplication
 	*x = multiplication{t: &tuned, dst: dst, a: a, b: b}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
-	workers := p.workersFor(x.cost())
+	workers := call.WorkersFor(x.cost())
 	x.partition(workers)
-	p.share(pc, x, workers, x.cost(), x.tasks())
+	matricesOf(call).share(x, workers, x.tasks(), x.cost())
 	return nil
 }
 
@@ -252,17 +248,17 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 	if p == nil {
 		return m.MatMul(dst, a, bias)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	if err := m.checkMatMul(&dst, &a, bias); err != nil {
 		return err
 	}
 	ms := []*Matrix{m}
-	pc.products.set(&tuned, []Tensor{dst}, ms, [][]float32{bias})
-	p.multiply(pc, inputsOf(&tuned, a, ms))
+	call.Memory.products.set(&tuned, []Tensor{dst}, ms, [][]float32{bias})
+	matricesOf(call).multiply(inputsOf(&tuned, a, ms))
 	return nil
 }
 
@@ -272,16 +268,16 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	if p == nil {
 		return MulMatrices(dsts, a, ms, biases)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	pc.products.set(&tuned, dsts, ms, biases)
-	p.multiply(pc, inputsOf(&tuned, a.checked(), ms))
+	call.Memory.products.set(&tuned, dsts, ms, biases)
+	matricesOf(call).multiply(inputsOf(&tuned, a.checked(), ms))
 	return nil
 }
 
@@ -292,18 +288,19 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 	if p == nil {
 		return MulExperts(dst, a, ms, experts, biases)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	x := expertCall{t: &tuned, dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
-	x.route(&pc.scratch.routes)
-	pc.products.set(&tuned, []Tensor{x.dst}, ms, biases)
-	p.multiply(pc, x.inputs(&pc.scratch.routes))
+	r := &call.Memory.scratch.routes
+	x.route(r)
+	call.Memory.products.set(&tuned, []Tensor{x.dst}, ms, biases)
+	matricesOf(call).multiply(x.inputs(r))
 	return nil
 }
 
@@ -312,18 +309,18 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	if p == nil {
 		return PackMatrix(w, c)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return nil, err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	x, err := newPacking(&tuned, w, c)
 	if err != nil {
 		return nil, err
 	}
-	workers := p.workersFor(x.cost())
+	workers := call.WorkersFor(x.cost())
 	x.divide(workers)
-	p.share(pc, x, workers, x.cost(), x.tasks())
+	matricesOf(call).share(x, workers, x.tasks(), x.cost())
 	return x.finish()
 }
 
@@ -333,16 +330,16 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 	if p == nil {
 		return PackBlocks(data, t, outputs, inputs, c)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return nil, err
 	}
-	defer p.putCall(pc)
+	defer endCall(call)
 	x, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
 	if err != nil {
 		return nil, err
 	}
-	p.share(pc, x, p.workersFor(x.cost()), x.cost(), x.tasks())
+	matricesOf(call).share(x, call.WorkersFor(x.cost()), x.tasks(), x.cost())
 	return x.finish()
 }
 
@@ -351,19 +348,20 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return s.Update(q, k, v, opt)
 	}
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	pc.attention.plan = newPlan(Tensor{}, q, k, v, opt)
-	if err := pc.attention.plan.initKeys(); err != nil {
+	defer endCall(call)
+	x := &call.Memory.attention.plan
+	*x = newPlan(Tensor{}, q, k, v, opt)
+	if err := x.initKeys(); err != nil {
 		return err
 	}
-	if err := s.initUpdate(&pc.attention.plan, opt); err != nil {
+	if err := s.initUpdate(x, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, pc, nil)
+	return s.addPooled(call, nil)
 }
 
 // UpdateSequence is [State.UpdateSequence] on all workers of the pool.
@@ -375,17 +373,18 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 		return err
 	}
 	defer seq.endCall()
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	pc.attention.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	pc.attention.plan.table, pc.attention.plan.first = &seq.table, seq.table.First()
-	if err := s.initSequence(&pc.attention.plan, seq.store, seq.table.Len(), opt); err != nil {
+	defer endCall(call)
+	x := &call.Memory.attention.plan
+	*x = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	x.table, x.first = &seq.table, seq.table.First()
+	if err := s.initSequence(x, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, pc, nil)
+	return s.addPooled(call, nil)
 }
 
 // UpdateSequences is [State.UpdateSequences] on all workers of the pool.
@@ -398,14 +397,15 @@ func (p *Pool) UpdateSequences(s *State, q Tensor, seqs []*Sequence, opt *Option
 		return err
 	}
 	defer endCalls(seqs)
-	pc, err := p.takeCall()
+	call, err := p.workers.Begin(newWorker)
 	if err != nil {
 		return err
 	}
-	defer p.putCall(pc)
-	pc.attention.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(&pc.attention.plan, seqs[0].store, tokens, opt); err != nil {
+	defer endCall(call)
+	x := &call.Memory.attention.plan
+	*x = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(x, seqs[0].store, tokens, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, pc, seqs)
+	return s.addPooled(call, seqs)
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-1415985d/attn/internal/spin"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -297,8 +296,8 @@ func TestNilArguments(t *testing.T) {
 // A pool has no more workers than MaxWorkers, whatever is asked for.
 func TestPoolIsBounded(t *testing.T) {
 	p := NewPool(math.MaxInt)
-	if p.size != MaxWorkers {
-		t.Errorf("a pool of %d workers has %d, want %d", math.MaxInt, p.size, MaxWorkers)
+	if p.workers.Size() != MaxWorkers {
+		t.Errorf("a pool of %d workers has %d, want %d", math.MaxInt, p.workers.Size(), MaxWorkers)
 	}
 	must(t, p.Close())
 }
@@ -309,13 +308,16 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	defer p.Close()
 	x := zeros(1, 1, 16, 8)
 	dst := zeros(1, 1, 16, 8)
-	p.mu.Lock() // workers cannot move; begin and end are done by hand
-	pc := new(poolCall)
-	j := &pc.attention
+	call, err := p.workers.Begin(newWorker)
+	must(t, err)
+	j := &call.Memory.attention
 	j.plan = newPlan(dst, x, x, x, nil)
 	must(t, j.plan.init(nil))
-	p.attend(pc) // would wait for the lock forever if it were shared
-	p.mu.Unlock()
+	j.attend(call)
+	if j.workers != 1 {
+		t.Errorf("the call is divided for %d workers, want 1", j.workers)
+	}
+	endCall(call)
 	if cost := j.plan.cost(&tuned); tuned.ISA != tuning.Generic && cost >= tuned.SmallCall {
 		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.SmallCall)
 	}
@@ -325,8 +327,8 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 func TestPoolOfAllProcessors(t *testing.T) {
 	p := NewPool(0)
 	defer p.Close()
-	if want := runtime.GOMAXPROCS(0); p.size != want {
-		t.Errorf("NewPool(0) has %d workers, want GOMAXPROCS = %d", p.size, want)
+	if want := runtime.GOMAXPROCS(0); p.workers.Size() != want {
+		t.Errorf("NewPool(0) has %d workers, want GOMAXPROCS = %d", p.workers.Size(), want)
 	}
 }
 
@@ -392,27 +394,6 @@ func TestPoolRhythms(t *testing.T) {
 	})
 }
 
-// Workers that have nothing to do stop spinning, and a call that comes then is shared all the same.
-func TestPoolStopsSpinning(t *testing.T) {
-	shareSmallCalls(t)
-	c := poolCases(t)[0]
-	p := NewPool(3)
-	defer p.Close()
-	for range 3 {
-		for range 2 * 2 {
-			c.check(t, "quick call", p.Attend)
-		}
-		untilTrue(t, "workers sleep", p.idleWorkers)
-	}
-}
-
-// idleWorkers reports whether no worker spins or is called.
-func (p *Pool) idleWorkers() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.spin.Idle()
-}
-
 // untilTrue waits for what happens soon.
 func untilTrue(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -423,57 +404,6 @@ func untilTrue(t *testing.T, what string, is func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Fatalf("%s: not within 5 s", what)
-}
-
-// A worker spins if calls have been quick, and is not woken if it does.
-func TestPoolSpinningWorkerNeedsNoSignal(t *testing.T) {
-	p := &Pool{workerPool{size: 2}}
-	p.wake.L = &p.mu
-	p.spin.Init(time.Hour, spin.Costs{})
-	p.spin.CallEnds()
-	p.spin.CallBegins()                                                         // soon after a call
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // else none may watch
-	took := make(chan bool)
-	go func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		took <- p.next() // with the lock
-	}()
-	untilTrue(t, "the worker spins", func() bool { return p.spin.Workers() == 1 })
-	p.mu.Lock()
-	p.jobs = append(p.jobs, &job{})
-	called := p.spin.Call(5)
-	p.mu.Unlock()
-	if called != 1 {
-		t.Errorf("%d workers were spinning, want 1", called)
-	}
-	if !<-took {
-		t.Error("the worker found no job")
-	}
-	untilTrue(t, "nobody spins", p.idleWorkers)
-}
-
-// A share is fair if the caller did about its part, and others did something.
-func TestJobFair(t *testing.T) {
-	for _, c := range []struct {
-		own, helpers, tasks int
-		want                bool
-	}{
-		{10, 1, 10, false}, // nobody came
-		{0, 1, 10, false},  // the helper had the caller's core
-		{1, 1, 10, false},
-		{2, 1, 10, false}, // it came a little later
-		{3, 1, 10, true},
-		{9, 1, 10, true},
-		{1, 1, 2, true},
-		{2, 3, 16, true},
-		{0, 3, 16, false},
-	} {
-		j := job{tasks: c.tasks}
-		if got := j.fair(c.own, c.helpers); got != c.want {
-			t.Errorf("%+v: fair is %t", c, got)
-		}
-	}
 }
 
 // Whoever finishes a chunk may have computed none of it, and have been busy with other calls.
@@ -496,9 +426,9 @@ func TestPoolFinishesWithAnyScratch(t *testing.T) {
 			t.Fatalf("the call has %d segments, want 2", j.segments)
 		}
 		for i := range j.tasks {
-			w := new(scratch)
-			j.begin(w)
-			j.task(w, i)
+			w := new(worker)
+			j.Begin(w)
+			j.Task(w, i)
 		}
 		mustEqualBits(t, "LSE", got, want)
 		must(t, c.Close())
@@ -554,26 +484,6 @@ func TestRunOfNilPoolIsInOrder(t *testing.T) {
 	}
 }
 
-// All workers are offered parts, even if these take no time, and if calls were shared without use:
-// here each part waits until all are at work.
-func TestRunOffersPartsToAllWorkers(t *testing.T) {
-	p := NewPool(5)
-	defer p.Close()
-	for round := range 20 {
-		if round%2 == 0 {
-			for range 10 {
-				p.spin.Shared(tuned.LongCall, false)
-			}
-		}
-		var all sync.WaitGroup
-		all.Add(p.size)
-		must(t, p.Run(p.size, workOf(func(int) {
-			all.Done()
-			all.Wait()
-		})))
-	}
-}
-
 // paused is work whose parts are at work together, and of which one misbehaves on the goroutine of
 // the caller, or on another.
 type paused struct {
@@ -614,14 +524,14 @@ func TestRunRaisesPanics(t *testing.T) {
 			var caller sync.WaitGroup
 			caller.Go(func() {
 				x := &paused{caller: goroutineName(), onCaller: onCaller, act: act}
-				x.all.Add(p.size)
+				x.all.Add(p.workers.Size())
 				defer func() {
 					value = recover()
 					if n := x.working.Load(); n != 0 {
 						t.Errorf("%s: %d parts are at work", what, n)
 					}
 				}()
-				_ = p.Run(p.size, x)
+				_ = p.Run(p.workers.Size(), x)
 				returned = true
 			})
 			caller.Wait()
@@ -640,8 +550,8 @@ func TestRunRaisesPanics(t *testing.T) {
 				t.Errorf("%s: Run returned: %t, its panic was %v, want %v", what, returned, value, want)
 			}
 			together := new(paused)
-			together.all.Add(p.size)
-			must(t, p.Run(p.size, together)) // waits for ever for a worker that is no more
+			together.all.Add(p.workers.Size())
+			must(t, p.Run(p.workers.Size(), together)) // waits for ever for a worker that is no more
 		}
 	}
 	must(t, p.Close())
@@ -799,13 +709,6 @@ func TestWorkersWakeWorkers(t *testing.T) {
 		if n := x.parts.Load(); n != size {
 			t.Fatalf("%d parts were done, want %d", n, size)
 		}
-	}
-	// none of the others is there to take it
-	asleep := &Pool{workerPool{size: size, wanted: 0}}
-	asleep.wake.L = &asleep.mu
-	asleep.offer(new(job), size-1)
-	if got := asleep.wanted; got != size-1-wokenAtOnce {
-		t.Errorf("a caller leaves %d workers for others to wake, want %d", got, size-1-wokenAtOnce)
 	}
 }
 

@@ -5,32 +5,40 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/pool"
 )
 
 // What the workers of a Pool do: the tasks that each kind of call is divided into.
 
-// poolCall is a call of a Pool: its job, and memory for whatever the call is, which later calls use
-// again.
-type poolCall struct {
-	job
-	scratch scratch // the caller's
+// worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call, too.
+type worker struct {
+	scratch scratch
 
 	attention      attention
 	update         pooledUpdate
 	writing        writing
 	multiplication multiplication
 	products       products
+	matrices       matrixCall
 	parts          callerParts
 }
 
-// drop lets go of the caller's buffers.
-func (c *poolCall) drop() {
-	c.work, c.mayPanic, c.value = nil, false, nil
-	c.stopped.Store(false)
-	c.attention.plan, c.update, c.multiplication = plan{}, pooledUpdate{}, multiplication{}
-	c.writing, c.parts = writing{}, callerParts{}
-	c.products.drop()
-	c.attention.call.drop()
+// poolCall is a call of a Pool.
+type poolCall = pool.Call[*worker]
+
+func newWorker() *worker { return new(worker) }
+
+// Forget lets go of the buffers of a caller whose tasks are done.
+func (w *worker) Forget() { w.scratch.forget() }
+
+// endCall ends a call, and lets go of the caller's buffers.
+func endCall(c *poolCall) {
+	w := c.Memory
+	w.attention.plan, w.update, w.multiplication = plan{}, pooledUpdate{}, multiplication{}
+	w.writing, w.parts, w.matrices = writing{}, callerParts{}, matrixCall{}
+	w.products.drop()
+	w.attention.call.drop()
+	c.End()
 }
 
 // attention is a call of Attend that workers share: its tasks are chunks, or segments of these.
@@ -46,6 +54,23 @@ type attention struct {
 
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
+}
+
+// attend computes the validated call.
+func (a *attention) attend(c *poolCall) {
+	if !a.plan.dst.empty() {
+		cost := a.plan.cost(&tuned)
+		a.attendBy(c, c.WorkersFor(cost), cost)
+	}
+}
+
+// attendBy is attend by some workers, of a call that takes some nanoseconds on one core.
+func (a *attention) attendBy(c *poolCall, workers int, cost float64) {
+	a.schedule(workers)
+	if x := &a.plan; x.packed == &a.once {
+		c.Share(keyPacking{x}, workers, x.packingTasks(), x.packingCost(&tuned))
+	}
+	c.Do(a, workers, a.tasks, cost)
 }
 
 // schedule divides the call for some workers.
@@ -101,20 +126,20 @@ func (a *attention) chunkOf(task int) (index, segment, segments int) {
 	return a.order(task / a.segments), a.plan.segment + task%a.segments, a.segments
 }
 
-func (a *attention) begin(w *scratch) { w.fit(&a.plan) }
+func (a *attention) Begin(w *worker) { w.scratch.fit(&a.plan) }
 
-// task computes a chunk of the call, or a segment of one.
-func (a *attention) task(w *scratch, i int) {
+// Task computes a chunk of the call, or a segment of one.
+func (a *attention) Task(w *worker, i int) {
 	index, segment, segments := a.chunkOf(i)
 	if segments > 1 {
-		a.segment(w, index, segment)
+		a.segment(&w.scratch, index, segment)
 		return
 	}
 	next, s := a.plan.chunks, a.plan.sequences
 	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: others take one each
 		next, _, _ = a.chunkOf(i + a.workers)
 	}
-	w.attendChunk(&a.plan, index, next)
+	w.scratch.attendChunk(&a.plan, index, next)
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.
@@ -189,59 +214,38 @@ func (a *attention) state(i, segment int) online.State {
 	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
 }
 
-// attend computes the validated call of attention.
-func (p *Pool) attend(pc *poolCall) {
-	if pc.attention.plan.dst.empty() {
-		return
-	}
-	cost := pc.attention.plan.cost(&tuned)
-	p.attendBy(pc, p.workersFor(cost), cost)
-}
-
-// attendBy is attend by some workers, of a call that takes some nanoseconds on one core.
-func (p *Pool) attendBy(pc *poolCall, workers int, cost float64) {
-	a := &pc.attention
-	a.schedule(workers)
-	if x := &a.plan; x.packed == &a.once {
-		p.share(pc, keyPacking{x}, workers, x.packingCost(&tuned), x.packingTasks())
-	}
-	pc.set(a, workers, a.tasks, cost)
-	p.run(&pc.job, &pc.scratch)
-}
-
 // keyPacking is what comes before the chunks of a call over views that are packed for all: its
 // tasks are blocks of these.
 type keyPacking struct{ *plan }
 
-func (keyPacking) begin(*scratch) {}
+func (keyPacking) Begin(*worker) {}
 
-func (x keyPacking) task(w *scratch, i int) { x.packKeys(&w.writer, i) }
+func (x keyPacking) Task(w *worker, i int) { x.packKeys(&w.scratch.writer, i) }
 
-// write writes the tokens of a call, for which there is room.
-func (p *Pool) write(pc *poolCall) {
-	x := &pc.writing
-	p.share(pc, tokenWriting{x}, p.workersFor(x.cost()), x.cost(), x.tasks())
+// share writes the tokens, for which there is room, on the workers of a pool.
+func (x *writing) share(c *poolCall) {
+	c.Share(tokenWriting{x}, c.WorkersFor(x.cost()), x.tasks(), x.cost())
 }
 
 // tokenWriting is the work of Append: its tasks are runs of tokens.
 type tokenWriting struct{ *writing }
 
-func (tokenWriting) begin(*scratch) {}
+func (tokenWriting) Begin(*worker) {}
 
-func (x tokenWriting) task(w *scratch, i int) { x.write(&w.writer, i) }
+func (x tokenWriting) Task(w *worker, i int) { x.write(&w.scratch.writer, i) }
 
 // addPooled is add by the workers of a pool.
-func (s *State) addPooled(pool *Pool, pc *poolCall, seqs []*Sequence) (err error) {
-	p := &pc.attention.plan
+func (s *State) addPooled(c *poolCall, seqs []*Sequence) (err error) {
+	p, u := &c.Memory.attention.plan, &c.Memory.update
 	if p.lk > 0 && !p.q.empty() {
-		if pc.update.stateUpdate, err = s.beginAdd(p, seqs); err != nil {
+		if u.stateUpdate, err = s.beginAdd(p, seqs); err != nil {
 			return err
 		}
-		pc.update.plan = p
+		u.plan = p
 		cost := p.cost(&tuned)
-		workers := pool.workersFor(cost)
+		workers := c.WorkersFor(cost)
 		p.decide(&tuned, workers)
-		pool.share(pc, &pc.update, workers, cost, p.chunks)
+		c.Share(u, workers, p.chunks, cost)
 		s.tree.Extend(s.keys, s.keys+p.lk)
 	}
 	s.countAdd(p)
@@ -254,38 +258,57 @@ type pooledUpdate struct {
 	plan *plan
 }
 
-func (u *pooledUpdate) begin(w *scratch) { w.fit(u.plan) }
+func (u *pooledUpdate) Begin(w *worker) { w.scratch.fit(u.plan) }
 
-func (u *pooledUpdate) task(w *scratch, i int) { u.addChunk(w, u.plan, i) }
+func (u *pooledUpdate) Task(w *worker, i int) { u.addChunk(&w.scratch, u.plan, i) }
 
 // callerParts is the work of Run: its tasks are parts.
 type callerParts struct{ Worker }
 
-func (callerParts) begin(*scratch) {}
+func (callerParts) Begin(*worker) {}
 
-func (x *callerParts) task(_ *scratch, i int) { x.Work(i) }
+func (x *callerParts) Task(_ *worker, i int) { x.Work(i) }
+
+// matrixCall is a call of products by matrices, and the work at hand of it.
+type matrixCall struct {
+	call *poolCall
+	matrixWork
+}
+
+// matrixWork is work in a worker's memory for products.
+type matrixWork interface {
+	begin(w *scratch)
+	task(w *scratch, i int)
+}
+
+func (x *matrixCall) Begin(w *worker) { x.begin(&w.scratch) }
+
+func (x *matrixCall) Task(w *worker, i int) { x.task(&w.scratch, i) }
+
+// matricesOf is the matrices' part of a call.
+func matricesOf(c *poolCall) *matrixCall {
+	c.Memory.matrices.call = c
+	return &c.Memory.matrices
+}
 
 // multiply computes the products of a call, whose arguments are valid.
-func (p *Pool) multiply(pc *poolCall, inputs preparation) {
-	q := &pc.products
+func (x *matrixCall) multiply(inputs preparation) {
+	q, w := &x.call.Memory.products, &x.call.Memory.scratch
 	q.inputs = inputs
-	x := &q.inputs
-	most, ok := x.atOnce(), false
-	for *x, ok = x.next(&pc.scratch, most); ok; *x, ok = x.next(&pc.scratch, most) {
+	y := &q.inputs
+	most, ok := y.atOnce(), false
+	for *y, ok = y.next(w, most); ok; *y, ok = y.next(w, most) {
 		cost := q.take()
-		workers := p.workersFor(cost)
-		if q.own = x.short(); x.needs != 0 && !q.own {
-			p.share(pc, x, workers, x.cost(), x.divide(workers))
+		workers := x.call.WorkersFor(cost)
+		if q.own = y.short(); y.needs != 0 && !q.own {
+			x.share(y, workers, y.divide(workers), y.cost())
 		}
-		p.share(pc, q, workers, cost, q.partition(workers))
+		x.share(q, workers, q.partition(workers), cost)
 	}
 }
 
-// share lets workers do the tasks of some work, which take some nanoseconds in all.
-func (p *Pool) share(pc *poolCall, x work, workers int, cost float64, tasks int) {
-	if cost < tuned.SmallCall {
-		workers = 1
-	}
-	pc.set(x, workers, tasks, cost)
-	p.run(&pc.job, &pc.scratch)
+// share computes all tasks of some work.
+func (x *matrixCall) share(of matrixWork, workers, tasks int, cost float64) {
+	x.matrixWork = of
+	x.call.Share(x, workers, tasks, cost)
 }

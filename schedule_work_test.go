@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/measure"
+	"github.com/seed-1415985d/attn/internal/pool"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -27,26 +28,26 @@ type workCase struct {
 // workCall is a call, and how a test makes it.
 type workCall struct {
 	call func(p *Pool) error
-	make func(pc *poolCall) // without its division
+	make func(w *worker) // without its division
 }
 
 // divided is the call for some workers.
 func (c *workCall) divided(workers int) *dividedCall {
-	d := &dividedCall{new(poolCall), workers}
-	c.make(d.pc)
+	d := &dividedCall{new(worker), workers}
+	c.make(d.worker)
 	return d
 }
 
 // dividedCall is the tasks of a call, divided for some workers.
 type dividedCall struct {
-	pc      *poolCall
+	worker  *worker
 	workers int
 }
 
 // phases computes all tasks of a call, one after another, and brings times, of phases that follow
 // each other, to what each task has taken at least.
 func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
-	pc, at := c.pc, 0
+	w, at := c.worker, 0
 	timed := func(tasks int, task func(i int)) {
 		if tasks == 0 {
 			return
@@ -56,7 +57,7 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		}
 		for i := range tasks {
 			if c.workers > 1 { // the task before was another worker's
-				pc.scratch.ints.blocks.Forget()
+				w.scratch.ints.blocks.Forget()
 			}
 			start := time.Now()
 			task(i)
@@ -64,30 +65,30 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		}
 		at++
 	}
-	phase := func(x work, tasks int) {
-		x.begin(&pc.scratch)
-		timed(tasks, func(i int) { x.task(&pc.scratch, i) })
+	phase := func(x pool.Work[*worker], tasks int) {
+		x.Begin(w)
+		timed(tasks, func(i int) { x.Task(w, i) })
 	}
 	switch {
-	case len(pc.products.ms) > 0:
-		q := &pc.products
+	case len(w.products.ms) > 0:
+		q := &w.products
 		x := &q.inputs
 		most, ok := x.atOnce(), false
-		for *x, ok = x.next(&pc.scratch, most); ok; *x, ok = x.next(&pc.scratch, most) {
+		for *x, ok = x.next(&w.scratch, most); ok; *x, ok = x.next(&w.scratch, most) {
 			q.take()
 			if q.own = x.short(); q.own { // as a phase of which each worker has a task
-				timed(c.workers, func(int) { q.begin(&pc.scratch) })
+				timed(c.workers, func(int) { q.begin(&w.scratch) })
 			} else {
-				phase(x, x.divide(c.workers))
+				phase(&matrixCall{matrixWork: x}, x.divide(c.workers))
 			}
-			phase(q, q.partition(c.workers))
+			phase(&matrixCall{matrixWork: q}, q.partition(c.workers))
 		}
-	case !pc.multiplication.dst.empty():
-		x := &pc.multiplication
+	case !w.multiplication.dst.empty():
+		x := &w.multiplication
 		x.partition(c.workers)
-		phase(x, x.tasks())
+		phase(&matrixCall{matrixWork: x}, x.tasks())
 	default:
-		a := &pc.attention
+		a := &w.attention
 		a.schedule(c.workers)
 		if a.plan.packed == &a.once {
 			phase(keyPacking{&a.plan}, a.plan.packingTasks())
@@ -184,9 +185,9 @@ func workCases() (all []workCase) {
 		r := random("work")
 		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
-		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(pc *poolCall) {
-			pc.multiplication = multiplication{t: &tuned, dst: dst, a: a, b: w}
-			must(tb, pc.multiplication.check())
+		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(on *worker) {
+			on.multiplication = multiplication{t: &tuned, dst: dst, a: a, b: w}
+			must(tb, on.multiplication.check())
 		}}
 	}})
 	return all
@@ -202,9 +203,9 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 	q, dst := tensor(r, normal, s.b, h, s.lq, s.d), zeros(s.b, h, s.lq, s.dv)
 	k, v := tensor(r, normal, s.b, s.kvh, s.lk, s.d), tensor(r, normal, s.b, s.kvh, s.lk, s.dv)
 	if !cached {
-		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(pc *poolCall) {
-			pc.attention.plan = newPlan(dst, q, k, v, o)
-			must(tb, pc.attention.plan.init(o))
+		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(on *worker) {
+			on.attention.plan = newPlan(dst, q, k, v, o)
+			must(tb, on.attention.plan.init(o))
 		}}
 	}
 	c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv,
@@ -214,9 +215,9 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 		v = Tensor{}
 	}
 	must(tb, c.Append(k, v))
-	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(pc *poolCall) {
-		pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
-		must(tb, c.plan(&pc.attention.plan, o))
+	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(on *worker) {
+		on.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
+		must(tb, c.plan(&on.attention.plan, o))
 	}}
 }
 
@@ -226,9 +227,9 @@ func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)
 		m, err := pack(tb)
 		must(tb, err)
 		dst, a := zeros(1, 1, rows, workOutputs), tensor(random("rows"), normal, 1, 1, rows, workOutputs)
-		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(pc *poolCall) {
-			pc.products.set(&tuned, []Tensor{dst}, []*Matrix{m}, nil)
-			pc.products.inputs = inputsOf(&tuned, a, []*Matrix{m})
+		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(on *worker) {
+			on.products.set(&tuned, []Tensor{dst}, []*Matrix{m}, nil)
+			on.products.inputs = inputsOf(&tuned, a, []*Matrix{m})
 		}}
 	}}
 }

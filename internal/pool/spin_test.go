@@ -1,4 +1,4 @@
-package spin
+package pool
 
 import (
 	"sync/atomic"
@@ -8,16 +8,16 @@ import (
 
 // Calls are quick if several in a row begin soon after another.
 func TestQuickCalls(t *testing.T) {
-	w := Spinner{limit: time.Hour}
-	w.CallEnds()
+	w := spinner{limit: time.Hour}
+	w.callEnds()
 	for i := 1; i <= quickCalls+1; i++ {
-		if got, want := w.CallBegins(), i >= quickCalls; got != want {
+		if got, want := w.callBegins(), i >= quickCalls; got != want {
 			t.Errorf("call %d: quick %t, want %t", i, got, want)
 		}
-		w.CallEnds()
+		w.callEnds()
 	}
 	w.limit = 0
-	if w.CallBegins() || w.quick.Load() != 0 {
+	if w.callBegins() || w.quick.Load() != 0 {
 		t.Error("a call long after the last one counts as quick")
 	}
 }
@@ -25,14 +25,14 @@ func TestQuickCalls(t *testing.T) {
 // Calls that are shared for nothing leave more and more of the next ones alone, but not long ones.
 func TestLeavesCallsAlone(t *testing.T) {
 	cost := 150e3
-	w := Spinner{costs: Costs{Backoff: 300e3, LongCall: 1e6}}
+	w := spinner{backoff: 300e3, longCall: 1e6}
 	futile := func(calls int) {
 		for range calls {
-			w.Shared(cost, false)
+			w.shared(cost, false)
 		}
 	}
 	left := func() (n int) {
-		for w.LeftAlone(cost) {
+		for w.leavesAlone(cost) {
 			n++
 		}
 		return n
@@ -47,18 +47,18 @@ func TestLeavesCallsAlone(t *testing.T) {
 		}
 	}
 	futile(2)
-	if w.LeftAlone(1e6) {
+	if w.leavesAlone(1e6) {
 		t.Error("a long call is left alone")
 	}
 	left()
-	w.Shared(cost, true)
-	w.Shared(cost, true)
+	w.shared(cost, true)
+	w.shared(cost, true)
 	futile(2)
 	if got := left(); got != 128 {
 		t.Errorf("after two useful ones %d calls are left alone, want %d", got, 128)
 	}
 	futile(1)
-	w.Shared(cost, true)
+	w.shared(cost, true)
 	futile(1)
 	if got := left(); got != 0 {
 		t.Errorf("%d calls are left alone, though a useful one was between those shared for nothing", got)
@@ -66,15 +66,15 @@ func TestLeavesCallsAlone(t *testing.T) {
 }
 
 // Spinning takes no longer than its limit.
-func TestLimit(t *testing.T) {
-	w := Spinner{limit: time.Millisecond}
+func TestSpinLimit(t *testing.T) {
+	w := spinner{limit: time.Millisecond}
 	var x atomic.Int32
-	if !w.Zero(&x) {
+	if !w.untilZero(&x) {
 		t.Error("0 is not 0")
 	}
 	x.Store(1)
 	start := time.Now()
-	if w.Zero(&x) {
+	if w.untilZero(&x) {
 		t.Error("1 is 0")
 	}
 	if took := time.Since(start); took < w.limit {

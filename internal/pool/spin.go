@@ -1,34 +1,33 @@
-// Package spin is how a caller and the workers of a pool learn of each other in less time than
-// waking a goroutine takes, which is tens of microseconds: an idle goroutine that expects something
-// soon spins for a bounded time before it parks. Nothing relies on it: what counts is written and
-// read under the pool's lock.
-package spin
+package pool
 
 import (
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
+
+// A caller and the workers learn of each other in less time than waking a goroutine takes, which is
+// tens of microseconds: an idle goroutine that expects something soon spins for a bounded time
+// before it parks. Nothing relies on it: what counts is written and read under the pool's lock.
 
 const (
 	// quickCalls is after how many quick calls in a row workers are woken for the next ones.
 	quickCalls = 2
 
-	// maxPenalty times Costs.Backoff bounds Spinner.penalty.
+	// maxPenalty times spinner.backoff bounds spinner.penalty.
 	maxPenalty = 128
 )
 
-// Costs are in estimated nanoseconds of calls.
-type Costs struct {
-	Backoff  float64 // that were shared without use, before some calls are not shared
-	LongCall float64 // calls of at least that are always shared
-}
-
-// Spinner is what one pool knows.
-type Spinner struct {
+// spinner is what one pool knows.
+type spinner struct {
 	limit time.Duration // how long a goroutine spins
-	costs Costs
+
+	// Estimated nanoseconds of calls
+	backoff  float64 // that are shared without use, before some calls are not shared
+	longCall float64 // that are always shared
 
 	_       [64]byte     // what spinning goroutines read has a cache line of its own
 	jobless atomic.Int32 // 1 while the pool has no job
@@ -52,23 +51,20 @@ var spinning atomic.Int32
 
 var epoch = time.Now()
 
-// Init makes a spinner ready, whose goroutines spin for at most limit.
-func (s *Spinner) Init(limit time.Duration, c Costs) {
-	s.limit, s.costs = limit, c
+// begin makes a spinner ready.
+func (s *spinner) begin(t *tuning.Row) {
+	s.limit, s.backoff, s.longCall = t.Spin, t.Backoff, t.LongCall
 	s.jobless.Store(1)
 }
 
-// Limit is how long a goroutine spins.
-func (s *Spinner) Limit() time.Duration { return s.limit }
+// watching is how many workers spin and are not called.
+func (s *spinner) watching() int { return int(s.workers.Load()) }
 
-// Workers is how many workers spin and are not called.
-func (s *Spinner) Workers() int { return int(s.workers.Load()) }
+// idle reports whether no worker spins, and none is called. It is called under the pool's lock.
+func (s *spinner) idle() bool { return s.workers.Load() == 0 && s.called == 0 }
 
-// Idle reports whether no worker spins, and none is called. It is called under the pool's lock.
-func (s *Spinner) Idle() bool { return s.workers.Load() == 0 && s.called == 0 }
-
-// CallBegins takes note of a call and reports whether calls follow each other quickly.
-func (s *Spinner) CallBegins() bool {
+// callBegins takes note of a call and reports whether calls follow each other quickly.
+func (s *spinner) callBegins() bool {
 	if time.Since(epoch)-time.Duration(s.last.Load()) >= s.limit {
 		s.quick.Store(0)
 		return false
@@ -80,24 +76,24 @@ func (s *Spinner) CallBegins() bool {
 	return n+1 >= quickCalls
 }
 
-// CallEnds is called after CallBegins.
-func (s *Spinner) CallEnds() { s.last.Store(int64(time.Since(epoch))) }
+// callEnds is called after callBegins.
+func (s *spinner) callEnds() { s.last.Store(int64(time.Since(epoch))) }
 
-// LeftAlone reports whether a call of some nanoseconds is better not shared because others were
+// leavesAlone reports whether a call of some nanoseconds is better not shared because others were
 // shared without use. Then something else has the helpers' cores, which the program cannot see if
 // it is another process; and helpers that are woken may even take the caller's.
-func (s *Spinner) LeftAlone(cost float64) bool {
+func (s *spinner) leavesAlone(cost float64) bool {
 	n := s.alone.Load()
-	if n <= 0 || cost >= s.costs.LongCall {
+	if n <= 0 || cost >= s.longCall {
 		return false
 	}
 	s.alone.Store(n - int64(cost))
 	return true
 }
 
-// Shared takes note of whether sharing a call of some nanoseconds was of use.
-func (s *Spinner) Shared(cost float64, useful bool) {
-	penalty, backoff := s.penalty.Load(), int64(s.costs.Backoff)
+// shared takes note of whether sharing a call of some nanoseconds was of use.
+func (s *spinner) shared(cost float64, useful bool) {
+	penalty, backoff := s.penalty.Load(), int64(s.backoff)
 	switch {
 	case useful:
 		s.futile.Store(0)
@@ -110,9 +106,9 @@ func (s *Spinner) Shared(cost float64, useful bool) {
 	}
 }
 
-// Call makes a new job known and returns how many of the workers wanted for it were spinning. It is
+// call makes a new job known and returns how many of the workers wanted for it were spinning. It is
 // called under the pool's lock.
-func (s *Spinner) Call(wanted int) int {
+func (s *spinner) call(wanted int) int {
 	n := min(wanted, int(s.workers.Load()))
 	s.workers.Add(int32(-n))
 	s.called += n
@@ -120,20 +116,20 @@ func (s *Spinner) Call(wanted int) int {
 	return n
 }
 
-// Jobless is called under the pool's lock when it has no job left.
-func (s *Spinner) Jobless() { s.jobless.Store(1) }
+// becomesJobless is called under the pool's lock when it has no job left.
+func (s *spinner) becomesJobless() { s.jobless.Store(1) }
 
-// Expect spins until there is a job, if there is reason to expect one, and reports whether there
+// expect spins until there is a job, if there is reason to expect one, and reports whether there
 // was one, which others may have done already. It is called under the pool's lock, which it gives
 // up for that.
-func (s *Spinner) Expect(lock sync.Locker) (came bool) {
+func (s *spinner) expect(lock sync.Locker) (came bool) {
 	if s.quick.Load() == 0 {
 		return false
 	}
 	if int(spinning.Add(1)) < runtime.GOMAXPROCS(0) {
 		s.workers.Add(1)
 		lock.Unlock()
-		came = s.Zero(&s.jobless)
+		came = s.untilZero(&s.jobless)
 		lock.Lock()
 		if s.called > 0 {
 			s.called--
@@ -145,8 +141,8 @@ func (s *Spinner) Expect(lock sync.Locker) (came bool) {
 	return came
 }
 
-// Zero spins until x is 0. It reports whether it is.
-func (s *Spinner) Zero(x *atomic.Int32) bool {
+// untilZero spins until x is 0. It reports whether it is.
+func (s *spinner) untilZero(x *atomic.Int32) bool {
 	if x.Load() == 0 {
 		return true
 	}
