@@ -411,7 +411,7 @@ func TestNoAllocationInMulMatrices(t *testing.T) {
 	defer pool.Close()
 	shared, sharedDsts := zeros(1, 1, 3, inputs), make([]Tensor, len(ms))
 	for i, m := range ms {
-		sharedDsts[i] = zeros(1, 1, 3, m.cols)
+		sharedDsts[i] = zeros(1, 1, 3, outputsOf(m))
 	}
 	forEach(t, func(t *testing.T) {
 		mustNotAllocate(t, func() error {
@@ -421,7 +421,7 @@ func TestNoAllocationInMulMatrices(t *testing.T) {
 			var dsts [8]Tensor
 			var biases [8][]float32
 			for i, m := range ms {
-				dsts[i], biases[i] = BHLD(memory[i][:3*m.cols], 1, 1, 3, m.cols), bias[:m.cols]
+				dsts[i], biases[i] = BHLD(memory[i][:3*outputsOf(m)], 1, 1, 3, outputsOf(m)), bias[:outputsOf(m)]
 			}
 			n := len(ms)
 			return MulMatrices(dsts[:n], BHLD(a[:], 1, 1, 3, inputs), ms, biases[:n])
@@ -498,7 +498,7 @@ func TestNoAllocationInRows(t *testing.T) {
 		for _, m := range severalMatrices(t, 256) {
 			mustNotAllocate(t, func() error {
 				var dst [3 * 256]float32
-				outputs := [3]int32{0, int32(m.cols - 1), 0}
+				outputs := [3]int32{0, int32(outputsOf(m) - 1), 0}
 				return m.Rows(BHLD(dst[:], 1, 1, 3, 256), outputs[:])
 			})
 		}

@@ -291,7 +291,7 @@ func BenchmarkFewRows(b *testing.B) {
 						b.Run(fmt.Sprintf("%v/%v/K=%d/N=%d/workers=%d/rows=%d", typ, isa, s[0], s[1], workers,
 							rows), func(b *testing.B) {
 							use(b, isa)
-							benchmarkCold(b, pool, m, arena.Bytes(), rows)
+							benchmarkCold(b, pool, m, arena, rows)
 						})
 					}
 				}
@@ -303,14 +303,11 @@ func BenchmarkFewRows(b *testing.B) {
 }
 
 // benchmarkCold goes through copies of a matrix in the arena.
-func benchmarkCold(b *testing.B, pool *Pool, m *Matrix, arena []byte, rows int) {
-	size := len(m.data)
+func benchmarkCold(b *testing.B, pool *Pool, m *Matrix, room *memory.Mapping, rows int) {
+	size, arena := len(m.body.Elements()), room.Bytes()
 	var copies []*Matrix
 	for at := 0; at+size <= len(arena); at += (size + 63) / 64 * 64 {
-		c := *m
-		c.data = arena[at:][:size]
-		copy(c.data, m.data)
-		copies = append(copies, &c)
+		copies = append(copies, copyIn(m, room, arena[at:][:size]))
 	}
 	_, _, inputs, outputs := m.Dims()
 	dst, a := zeros(1, 1, rows, outputs), tensor(random("few"), normal, 1, 1, rows, inputs)
@@ -359,23 +356,29 @@ func BenchmarkTogether(b *testing.B) {
 
 // copiesOf is more copies of a matrix than caches hold.
 func copiesOf(b *testing.B, m *Matrix, allocate func(int) (*memory.Mapping, error)) []*Matrix {
-	copies := make([]*Matrix, coldMatrices/len(m.data))
+	size := len(m.body.Elements())
+	copies := make([]*Matrix, coldMatrices/size)
 	for i := range copies {
-		room, err := allocate(len(m.data))
+		room, err := allocate(size)
 		must(b, err)
-		c := *m
-		c.use(room, room.Bytes(), nil)
-		copy(c.data, m.data)
-		copies[i] = &c
+		copies[i] = copyIn(m, room, room.Bytes())
 	}
 	return copies
+}
+
+// copyIn is a copy of a matrix without scales, in a part of other memory.
+func copyIn(m *Matrix, room *memory.Mapping, elements []byte) *Matrix {
+	c := *m
+	copy(elements, m.body.Elements())
+	c.body.Use(room, elements, nil)
+	return &c
 }
 
 func benchmarkTogether(b *testing.B, own, together []*Matrix) {
 	_, _, inputs, outputs := own[0].Dims()
 	dst, a := zeros(1, 1, 1, outputs), tensor(random("together"), normal, 1, 1, 1, inputs)
 	const each = 4 << 20
-	calls := max(4, each/len(own[0].data))
+	calls := max(4, each/len(own[0].body.Elements()))
 	times := [3][]float64{}
 	at := 0
 	for b.Loop() {
@@ -388,7 +391,7 @@ func benchmarkTogether(b *testing.B, own, together []*Matrix) {
 				case 1:
 					must(b, together[at].MatMul(dst, a, nil))
 				case 2:
-					readAll(together[at].data)
+					readAll(together[at].body.Elements())
 				}
 			}
 			times[i] = append(times[i], float64(time.Since(start))/float64(calls))
@@ -398,7 +401,7 @@ func benchmarkTogether(b *testing.B, own, together []*Matrix) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(100*reading/measure.Median(times[0]), "percent-own")
 	b.ReportMetric(100*reading/measure.Median(times[1]), "percent-together")
-	b.ReportMetric(float64(len(own[0].data))/reading, "reading-GB/s")
+	b.ReportMetric(float64(len(own[0].body.Elements()))/reading, "reading-GB/s")
 }
 
 var readSink uint64

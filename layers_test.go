@@ -16,7 +16,7 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache tokens_file store attend_sequences
-		state state_update pool_calls pool_work matmul matmul_pack matmul_file matmul_typed
+		state state_update pool_calls pool_work matrix matmul matmul_shared matmul_pack matmul_file matmul_typed
 		matmul_blocks matmul_several matmul_experts vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},

@@ -34,38 +34,25 @@ const (
 	minCols = 2 * panel
 )
 
-// MatMul computes the matrix products dst = a·b of each batch and head, as in
-// the projections around attention.
-//
-//	a   [B, H, L, K]
-//	b   [B or 1, H or 1, K, N]     1, like the stride Broadcast, uses one matrix for all
-//	dst [B, H, L, N]
-//
-// K and N are 1 to 2²⁸, L may be 0. Each element is one chain of fused multiply-adds in ascending
-// order of the inner index, from +0: the same bits on every CPU and for any shape around it. dst
-// must not share elements with a or b. If the arguments are invalid, MatMul
-// returns an error that names the argument and has written nothing.
-//
-// MatMul packs b each time. Weights that are used more than once are better
-// kept in a [Matrix].
-func MatMul(dst, a, b Tensor) error {
-	p := multiplication{t: &tuned, dst: dst, a: a, b: b}
-	if err := p.check(); err != nil || p.dst.empty() {
+// matMul computes dst = a·b of each batch and head, as package attn says.
+func matMul(t *tuning.Row, dst, a, b *views.Tensor) error {
+	p := multiplication{t: t, dst: *dst, a: *a, b: *b}
+	if err := p.check(); err != nil || p.dst.Empty() {
 		return err
 	}
 	p.partition(1)
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	for i := range p.tasks() {
-		p.task(w, i)
+		p.Task(w, i)
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 	return nil
 }
 
 // multiplication is a call of MatMul.
 type multiplication struct {
 	t         *tuning.Row
-	dst, a, b Tensor
+	dst, a, b views.Tensor
 
 	inPlace           int  // columns that are read where they are: packing takes longer for few rows
 	gathered          bool // blocks of dst are computed in scratch memory
@@ -75,7 +62,7 @@ type multiplication struct {
 // check validates the arguments.
 func (p *multiplication) check() error {
 	b := &p.b
-	if err := checkView("b", b); err != nil {
+	if err := b.Check("b"); err != nil {
 		return err
 	}
 	return checkProduct(&p.dst, &p.a, &rightSide{"b", "rows", b.B, b.H, b.L, b.D}, b, nil)
@@ -142,10 +129,10 @@ func (p *multiplication) cost() float64 {
 	return p.t.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
 }
 
-func (p *multiplication) begin(*scratch) {}
+func (p *multiplication) Begin(*productMemory) {}
 
-// task computes one task.
-func (p *multiplication) task(w *scratch, i int) {
+// Task computes one task.
+func (p *multiplication) Task(w *productMemory, i int) {
 	rows, cols := partsOf(p.dst.L, p.rows), partsOf(p.dst.D, p.cols)
 	u := productRange{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
 	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
@@ -173,11 +160,11 @@ type rightSide struct {
 
 // checkProduct validates the output and the left side of a product. The right side is valid, as b
 // or packed; then b is empty.
-func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) error {
-	if err := checkView("a", a); err != nil {
+func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias []float32) error {
+	if err := a.Check("a"); err != nil {
 		return err
 	}
-	if err := checkView("dst", dst); err != nil {
+	if err := dst.Check("dst"); err != nil {
 		return err
 	}
 	switch {
@@ -191,10 +178,10 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
 			a.H, a.L, right.cols)
 	}
-	if err := checkDistinct("dst", dst); err != nil {
+	if err := dst.CheckDistinct("dst"); err != nil {
 		return err
 	}
-	all := [...]views.Extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b),
+	all := [...]views.Extent{dst.Extent("dst"), a.Extent("a"), b.Extent("b"),
 		views.ExtentOfSlice("bias", bias)}
 	for i, at := range [len(all)]uintptr{operand.Address(dst.Data, 0), operand.Address(a.Data, 0),
 		operand.Address(b.Data, 0), operand.Address(bias, 0)} {
@@ -224,7 +211,7 @@ const gatheredRows = 4 * product.Rows
 
 // multiplyCols computes some columns of a range: if sums are gathered, those of some rows of all
 // heads, or of some heads, at a time.
-func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *scratch) {
+func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *productMemory) {
 	all := u.rowsEnd - u.row
 	if !p.gathered {
 		p.multiplyPacked(u, first, cols, w.k, nil)
@@ -239,7 +226,7 @@ func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *scrat
 			for n := some.head; n < some.headsEnd; n++ {
 				for r := some.row; r < some.rowsEnd; r++ {
 					from := w.s[((n-some.head)*(some.rowsEnd-some.row)+r-some.row)*cols:]
-					copy(p.dst.row(n/p.dst.H, n%p.dst.H, r)[first:][:cols], from)
+					copy(p.dst.Row(n/p.dst.H, n%p.dst.H, r)[first:][:cols], from)
 				}
 			}
 		}
@@ -266,7 +253,7 @@ func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed
 
 // rightOffset is where row k of the matrix begins that head n of all batch entries multiplies by.
 func (p *multiplication) rightOffset(n, k int) int {
-	return p.b.offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
+	return p.b.Offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
 }
 
 // add adds the products of some inner steps from k on to columns of a range, those of head n: where
@@ -278,18 +265,14 @@ func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32
 	if sums != nil {
 		to.Dst, to.Stride = sums[(n-u.head)*to.Rows*to.Cols:], to.Cols
 	} else {
-		to.Dst, to.Stride = p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.dst.SL
+		to.Dst, to.Stride = p.dst.Data[p.dst.Offset(i, h, u.row)+first:], p.dst.SL
 	}
-	to.Add(p.t, p.a.Data[p.a.offset(i, h, u.row)+k:], p.a.SL, b, layout)
+	to.Add(p.t, p.a.Data[p.a.Offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
-// Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
-// kernels read: the weights of a projection. [Matrix.Save] keeps it in a file, and [LoadMatrix] or
-// [MapMatrix] opens that without packing. It does not change, so any number of goroutines may
-// multiply by it and save it. Its memory is like that of a [Cache]; on Linux, matrices of 32 KiB to
-// 8 MiB lie together in huge pages, each of which goes back when no matrix is in it any more.
-type Matrix struct {
-	format            Format
+// matrixBody is the body of a Matrix.
+type matrixBody struct {
+	format            kernel.Format
 	traits            kernel.Traits // of the format
 	b, h, inner, cols int
 	blocks            blocks.Type     // of a matrix in blocks, whose format is Blocks; else 0
@@ -301,20 +284,14 @@ type Matrix struct {
 	scales []float32 // of I8: [b][h][cols in whole panels]
 }
 
-// Dims returns the batch entries, heads, inputs and outputs of the matrix, K and N of [PackMatrix].
-func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m.inner, m.cols }
+// Dims returns the batch entries, heads, inputs and outputs.
+func (m *matrixBody) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m.inner, m.cols }
 
-// MemoryUse returns the bytes that the matrix takes, scales included; 0 after Close. Those of
-// [MapMatrix] are the file's.
-func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
+// MemoryUse returns the bytes of elements and scales.
+func (m *matrixBody) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
-// Close gives the matrix's memory back. Calls that begin later, Close among them, return
-// [ErrClosed]. Closing a matrix while another goroutine multiplies by it, or closes it, may end the
-// program, or give products any value.
-func (m *Matrix) Close() error {
-	if m == nil {
-		return nil
-	}
+// Close gives the memory back.
+func (m *matrixBody) Close() error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
@@ -323,8 +300,14 @@ func (m *Matrix) Close() error {
 	return mapping.Close()
 }
 
+// Elements is what products read, but for scales.
+func (m *matrixBody) Elements() []byte { return m.data }
+
+// Scales is the scales of I8, and of other formats nothing.
+func (m *matrixBody) Scales() []float32 { return m.scales }
+
 // checkOpen makes sure that the matrix has memory.
-func (m *Matrix) checkOpen() error {
+func (m *matrixBody) checkOpen() error {
 	if m == nil {
 		return fail(ErrOption, "m is nil, want a matrix")
 	}
@@ -335,7 +318,7 @@ func (m *Matrix) checkOpen() error {
 }
 
 // checkListed makes sure that a matrix of a list is there and has memory.
-func checkListed(ms []*Matrix, i int) error {
+func checkListed(ms []*matrixBody, i int) error {
 	if ms[i] == nil {
 		return fail(ErrOption, "ms[%d] is nil, want a matrix", i)
 	}
@@ -346,7 +329,7 @@ func checkListed(ms []*Matrix, i int) error {
 }
 
 // needs is what a matrix needs.
-func (m *Matrix) needs() inputNeeds {
+func (m *matrixBody) needs() inputNeeds {
 	switch {
 	case m.int8 && m.blocks != 0:
 		return needsBlocks
@@ -360,7 +343,7 @@ func (m *Matrix) needs() inputNeeds {
 
 // floatPanels returns the panels of columns [first, first+cols) for the inner steps that begin with
 // k, of a matrix of float32. k is a multiple of product.Inner and first one of panel.
-func (m *Matrix) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32,
+func (m *matrixBody) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32,
 	kernel.PanelLayout) {
 	layout := product.Layout(t, min(product.Inner, m.inner-k), cols)
 	layout.PrefetchFew += t.PrefetchRun
@@ -373,7 +356,7 @@ func (m *Matrix) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32
 
 // panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
 // with k.
-func (m *Matrix) panels(b, h, k, first, cols int) []byte {
+func (m *matrixBody) panels(b, h, k, first, cols int) []byte {
 	steps := kernel.RoundUp(min(product.Inner, m.inner-k), m.traits.Group)
 	inner, all := kernel.RoundUp(m.inner, m.traits.Group), kernel.RoundUp(m.cols, panel)
 	at := (m.index(b, h)*inner+k)*all + first*steps
@@ -382,37 +365,32 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 }
 
 // blockPanel is the bytes of a panel.
-func (m *Matrix) blockPanel() int {
+func (m *matrixBody) blockPanel() int {
 	of := m.blocks.Traits()
 	return m.inner / of.Inputs * of.Packed
 }
 
 // blockData is panels of 16 outputs from a number on.
-func (m *Matrix) blockData(first, panels int) []byte {
+func (m *matrixBody) blockData(first, panels int) []byte {
 	return m.data[first*m.blockPanel():][:panels*m.blockPanel()]
 }
 
 // index is the number of a batch entry's and head's matrix among those that there are.
-func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
+func (m *matrixBody) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
-// MatMul computes dst = a·m + bias like the function [MatMul], on the calling goroutine. bias,
-// which is added last, has N elements or is nil. [PackMatrix] says what the products by a matrix of
-// fewer bits are.
-//
-//	a   [B, H, L, K]
-//	dst [B, H, L, N]
-func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
-	if err := m.checkMatMul(&dst, &a, bias); err != nil {
+// MatMul computes dst = a·m + bias.
+func (m *matrixBody) MatMul(t *tuning.Row, dst, a *views.Tensor, bias []float32) error {
+	if err := m.checkMatMul(dst, a, bias); err != nil {
 		return err
 	}
-	one := targets{&tuned, []Tensor{dst}, []*Matrix{m}, [][]float32{bias}}
-	one.multiply(inputsOf(&tuned, a, one.ms))
+	one := targets{t, []views.Tensor{*dst}, []*matrixBody{m}, [][]float32{bias}}
+	one.multiply(inputsOf(t, *a, one.ms))
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
 // checkMatMul validates the arguments of MatMul, and makes the strides of its views explicit.
-func (m *Matrix) checkMatMul(dst, a *Tensor, bias []float32) error {
+func (m *matrixBody) checkMatMul(dst, a *views.Tensor, bias []float32) error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
@@ -420,7 +398,7 @@ func (m *Matrix) checkMatMul(dst, a *Tensor, bias []float32) error {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(bias), m.cols)
 	}
 	return checkProduct(dst, a, &rightSide{"the matrix", "inputs", m.b, m.h, m.inner, m.cols},
-		&Tensor{}, bias)
+		&views.Tensor{}, bias)
 }
 
 // projection is a product of prepared rows by a Matrix.
@@ -429,11 +407,11 @@ type projection struct {
 	inputs *preparation
 	at     int // the first of its rows among those of the inputs
 
-	m    *Matrix
+	m    *matrixBody
 	bias []float32 // or nil
 
-	dst     Tensor // as many rows as the product has
-	offsets []int  // where these begin in dst's data; nil: as its strides say
+	dst     views.Tensor // as many rows as the product has
+	offsets []int        // where these begin in dst's data; nil: as its strides say
 
 	rows, cols int    // of a task
 	gathered   bool   // blocks of dst are computed in scratch memory
@@ -446,7 +424,7 @@ func (p *projection) input(u *productBlock) (a []float32, stride int) {
 	if p.m.needs()&needsRotation != 0 || p.inputs.routes != nil {
 		x = &p.inputs.rotated
 	}
-	return x.Data[x.offset(u.b, u.h, p.at+u.row):], x.SL
+	return x.Data[x.Offset(u.b, u.h, p.at+u.row):], x.SL
 }
 
 // inputRow is the first row of a block among those that became integers.
@@ -511,19 +489,19 @@ func (p *projection) makespan(workers int) float64 {
 
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
 // fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
-func (m *Matrix) sharesWidened() bool {
-	return m.format != F32 && m.format != F16 && m.format != BF16 && !(m.blocks != 0 && m.int8)
+func (m *matrixBody) sharesWidened() bool {
+	return m.format != kernel.F32 && m.format != kernel.F16 && m.format != kernel.BF16 && !(m.blocks != 0 && m.int8)
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of
 // their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == F32 && p.m.inner > product.Inner && gathers(p.t, &p.dst)
+	return p.m.format == kernel.F32 && p.m.inner > product.Inner && gathers(p.t, &p.dst)
 }
 
 // gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
 // pages, and many of them in the same sets of a cache.
-func gathers(t *tuning.Row, dst *Tensor) bool {
+func gathers(t *tuning.Row, dst *views.Tensor) bool {
 	return dst.L > inPlaceRows && !t.Stays(4*dst.L*dst.SL)
 }
 
@@ -590,14 +568,14 @@ func (p *projection) compute(u productBlock) {
 		p.gather(u)
 		return
 	}
-	u.Dst, u.Stride = p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL
+	u.Dst, u.Stride = p.dst.Data[p.dst.Offset(u.b, u.h, u.row)+u.first:], p.dst.SL
 	p.multiply(&u)
 	p.finish(&u)
 }
 
 // gather computes a block in scratch memory, and then copies it to dst.
 func (p *projection) gather(u productBlock) {
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	w.s = grow(w.s, u.Rows*u.Cols)
 	u.Dst, u.Stride = w.s, u.Cols
 	p.multiply(&u)
@@ -605,7 +583,7 @@ func (p *projection) gather(u productBlock) {
 	for r := range u.Rows {
 		copy(p.rowOf(&u, r)[u.first:][:u.Cols], w.s[r*u.Cols:])
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 }
 
 // rowOf is row r of those of a block, in dst.
@@ -613,12 +591,12 @@ func (p *projection) rowOf(u *productBlock, r int) []float32 {
 	if p.offsets != nil {
 		return p.dst.Data[p.offsets[u.row+r]:]
 	}
-	return p.dst.row(u.b, u.h, u.row+r)
+	return p.dst.Row(u.b, u.h, u.row+r)
 }
 
 // multiply computes a block of the product, without scales of columns and bias.
 func (p *projection) multiply(u *productBlock) {
-	if p.m.format != F32 {
+	if p.m.format != kernel.F32 {
 		p.multiplyTyped(u)
 		return
 	}

@@ -14,38 +14,14 @@ import (
 
 // Matrices of blocks, as GGUF files have them.
 
-// PackBlocks packs a matrix from the blocks of type t that a file has for it: the rows of outputs
-// follow each other, each of inputs/n blocks of n inputs, laid out as ggml-common.h has them,
-// little-endian. Of the configuration only Integers may be set. Weights are exactly what the blocks
-// decode to: they are never rounded, nor rotated, and take the file's memory and at most 7 % more.
-// data may change afterwards. [Pool.PackBlocks] takes all workers.
-//
-//   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
-//     in ascending order, from +0. Weights d·scale·n − dmin·min, of types with minima, and d·n + m,
-//     of types with a number that is added, are rounded once; other weights are exact.
-//   - With c.Integers, which is what to choose for speed, each 32 inputs become integers with a
-//     scale a, their largest magnitude divided by 127. For each 32 inputs in ascending order, from
-//     +0, one fused multiply-add adds the exact sum of products of integers, with the scales of 4
-//     to 8 bits of types that have them, times a·d, rounded once; of NVFP4 one for each 16. A
-//     second one subtracts the sum of products of minima, times a·dmin, or adds a·m times the sum
-//     of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
-//   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same
-//     numbers in F16 and BF16.
-//
-// Then bias is added. The bits are the same on every CPU and for any shape around a product.
-//
-// A type that is not known is [ErrOption], as are Format and Transposed, Integers with BlockF16 or
-// BlockBF16, and scales that are NaN or infinite or, of MXFP4, above 2¹²⁵ or, of NVFP4, negative:
-// the error names the block. Inputs that are no multiple of a block's are [ErrShape], as are no
-// outputs; data that is not exactly of that length is [ErrLength]; [ErrMemory] if the system has no
-// memory.
-func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
-	p, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
+// packBlocks packs a matrix from the blocks of a file, as package attn says.
+func packBlocks(data []byte, t blocks.Type, outputs, inputs int, c matrixConfig) (*matrixBody, error) {
+	p, err := newBlockPacking(data, t, outputs, inputs, c)
 	if err != nil {
 		return nil, err
 	}
 	for i := range p.tasks() {
-		p.task(nil, i)
+		p.Task(nil, i)
 	}
 	return p.finish()
 }
@@ -54,17 +30,17 @@ func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (
 type blockPacking struct {
 	data []byte
 	t    blocks.Type
-	m    *Matrix
+	m    *matrixBody
 	bad  atomic.Int64 // the first block whose scale is not finite, or none
 }
 
 // newBlockPacking validates what is to be packed, and makes a matrix without elements.
 func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
-	c MatrixConfig) (*blockPacking, error) {
+	c matrixConfig) (*blockPacking, error) {
 	switch {
 	case !t.Valid():
-		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, Q8_0, blocks.Last)
-	case c.Format != F32:
+		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, blocks.Q8_0, blocks.Last)
+	case c.Format != kernel.F32:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
 	case c.Transposed:
 		return nil, fail(ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows "+
@@ -96,30 +72,33 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	if err != nil {
 		return nil, fail(ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
 	}
-	m.use(mapping, mapping.Bytes(), nil)
+	m.Use(mapping, mapping.Bytes(), nil)
 	p := &blockPacking{data: data, t: t, m: m}
 	p.bad.Store(math.MaxInt64)
 	return p, nil
 }
 
+// blocksFormat is the format of a matrix of blocks, which no elements have.
+const blocksFormat kernel.Format = -1
+
 // newBlockMatrix describes a matrix of blocks, which has no memory yet. It is not ok if it is
 // larger than memory can be.
-func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *Matrix, ok bool) {
+func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *matrixBody, ok bool) {
 	if t.Halves() {
 		return newMatrix(formatOfHalves(t), 1, 1, inputs, outputs)
 	}
-	m = &Matrix{format: Blocks, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
+	m = &matrixBody{format: blocksFormat, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
 		blocks: t, b: 1, h: 1, inner: inputs, cols: outputs, rotation: 1}
 	_, ok = views.Product(kernel.RoundUp(inputs, blocks.Inputs), kernel.RoundUp(outputs, panel), 2)
 	return m, ok
 }
 
 // formatOfHalves is the format of a matrix of numbers of a type that lie alone.
-func formatOfHalves(t blocks.Type) Format {
+func formatOfHalves(t blocks.Type) kernel.Format {
 	if t == blocks.BF16 {
-		return BF16
+		return kernel.BF16
 	}
-	return F16
+	return kernel.F16
 }
 
 // tasks is how many panels there are, of which each is a task.
@@ -128,10 +107,10 @@ func (p *blockPacking) tasks() int { return partsOf(p.m.cols, panel) }
 // cost estimates the nanoseconds of packing on one core.
 func (p *blockPacking) cost() float64 { return 0.5 * float64(len(p.data)) }
 
-func (p *blockPacking) begin(*scratch) {}
+func (p *blockPacking) Begin(*productMemory) {}
 
-// task packs panel i.
-func (p *blockPacking) task(_ *scratch, i int) {
+// Task packs panel i.
+func (p *blockPacking) Task(_ *productMemory, i int) {
 	of, outputs := p.t.Traits(), min(panel, p.m.cols-i*panel)
 	row := p.m.inner / of.Inputs * of.Bytes
 	from := p.data[i*panel*row:][:outputs*row]
@@ -172,7 +151,7 @@ func (p *blockPacking) packHalves(output int, from []byte) {
 }
 
 // finish returns the matrix, or an error that names a block that has no scale.
-func (p *blockPacking) finish() (*Matrix, error) {
+func (p *blockPacking) finish() (*matrixBody, error) {
 	bad := p.bad.Load()
 	if bad == math.MaxInt64 {
 		return p.m, nil

@@ -161,29 +161,6 @@ func TestBlockProductsInFloat32(t *testing.T) {
 	}
 }
 
-// What decoding takes counts where work is shared among workers: most of the time of few rows, and
-// little of that of many.
-func TestDecodingCounts(t *testing.T) {
-	const inputs, outputs = 512, 1024
-	data := fileOfBlocks(random("decoding"), Q4_K, outputs, inputs)
-	var costs [2][2]float64 // of few and many rows, in integers and not
-	for i, integers := range []bool{true, false} {
-		m, err := PackBlocks(data, Q4_K, outputs, inputs, MatrixConfig{Integers: integers})
-		must(t, err)
-		for j, rows := range []int{1, widenedRows} {
-			p := projection{t: &tuned, dst: zeros(1, 1, rows, outputs), m: m}
-			costs[j][i] = p.cost()
-		}
-		must(t, m.Close())
-	}
-	if few := costs[0][1] / costs[0][0]; few < 4 {
-		t.Errorf("one row takes %.2f times as long as in integers, want 4 at least", few)
-	}
-	if many := costs[1][1] / costs[1][0]; many <= 1 || many > 1.1 {
-		t.Errorf("%d rows take %.2f times as long, want 1 to 1.1", widenedRows, many)
-	}
-}
-
 // Products in integers differ from those of float64 by what rounding inputs to 8 bits explains.
 func TestBlockProductsAreAccurate(t *testing.T) {
 	const inner, cols, rows = 2048, 32, 4
@@ -402,11 +379,11 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		must(t, err)
 		spoil := func(what, text string, change func(data []byte)) {
 			t.Helper()
-			before := bytes.Clone(m.data)
-			change(m.data)
+			before := bytes.Clone(m.body.Elements())
+			change(m.body.Elements())
 			_, err := LoadMatrix(bytes.NewReader(matrixFileOf(t, m)))
 			mustFail(t, fmt.Sprint(typ, " ", what), err, ErrFormat, text)
-			copy(m.data, before)
+			copy(m.body.Elements(), before)
 		}
 		of := traitsOf(typ)
 		const (

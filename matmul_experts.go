@@ -10,38 +10,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// MulExperts multiplies rows by the matrices that they have chosen, as the experts of a mixture are
-// applied to tokens: row t of dst's head j is a row of a times ms[experts[t][j]], plus
-// biases[experts[t][j]], with the bits of that product alone. Rows of the same matrix are
-// multiplied together, so each matrix is read once a call.
-//
-//	experts  [1, 1, T, n]           an index of ms for each row; −1: none
-//	a        [1, 1 or n, T, K]      1: each row for all n matrices that its token has chosen
-//	dst      [1, n, T, N]
-//	ms       of K inputs and N outputs, without batch and heads; formats and types may differ
-//	biases   nil, or one for each matrix: nil, or N elements
-//
-// Where the index is −1, as for experts that another machine has, the row of dst becomes +0 without
-// bias, and its inputs are not read. A token may choose a matrix several times, and T may be 0.
-// experts and a may be Broadcast. Gate and up are two calls with the same experts, down is a third,
-// whose a is their n rows a token. The layer's output is the sum of its n rows, of which an element
-// e counts with the router's weight w as float32(w*e): the conversion rounds before the sum, which
-// compilers for some CPUs leave out otherwise. The example has all of a layer.
-//
-// An index below −1 or from len(ms) on and a nil matrix are [ErrOption], other shapes [ErrShape], a
-// bias of another length or another number of them [ErrLength], a closed matrix [ErrClosed], and a
-// dst that shares memory with a, experts or biases [ErrOverlap]. Then nothing has been written.
-// MulExperts does not allocate.
-func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]float32) error {
-	x := expertCall{t: &tuned, dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
-	if err := x.check(); err != nil || x.dst.empty() {
+// mulExperts multiplies rows by the matrices that they have chosen, as package attn says.
+func mulExperts(t *tuning.Row, dst, a *views.Tensor, ms []*matrixBody, experts *views.View[int32],
+	biases [][]float32) error {
+	x := expertCall{t: t, dst: *dst, a: *a, ms: ms, chosen: *experts, biases: biases}
+	if err := x.check(); err != nil || x.dst.Empty() {
 		return err
 	}
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	x.route(&w.routes)
-	q := targets{&tuned, []Tensor{x.dst}, ms, biases}
+	q := targets{t, []views.Tensor{x.dst}, ms, biases}
 	q.multiply(x.inputs(&w.routes))
-	scratches.Put(w)
+	productMemories.Put(w)
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
 }
@@ -49,21 +29,21 @@ func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]flo
 // expertCall is a call of MulExperts.
 type expertCall struct {
 	t      *tuning.Row
-	dst, a Tensor
-	ms     []*Matrix
-	chosen View[int32]
+	dst, a views.Tensor
+	ms     []*matrixBody
+	chosen views.View[int32]
 	biases [][]float32
 }
 
 // check validates the arguments.
 func (x *expertCall) check() error {
-	if err := checkView("experts", &x.chosen); err != nil {
+	if err := x.chosen.Check("experts"); err != nil {
 		return err
 	}
-	if err := checkView("a", &x.a); err != nil {
+	if err := x.a.Check("a"); err != nil {
 		return err
 	}
-	if err := checkView("dst", &x.dst); err != nil {
+	if err := x.dst.Check("dst"); err != nil {
 		return err
 	}
 	if err := x.checkMatrices(); err != nil {
@@ -80,7 +60,7 @@ func (x *expertCall) check() error {
 		return fail(ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
 			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
 	}
-	if err := checkDistinct("dst", &x.dst); err != nil {
+	if err := x.dst.CheckDistinct("dst"); err != nil {
 		return err
 	}
 	if err := x.checkApart(); err != nil {
@@ -116,7 +96,7 @@ func (x *expertCall) checkMatrices() error {
 // checkChosen makes sure that there is a matrix for each index.
 func (x *expertCall) checkChosen() error {
 	for t := range x.chosen.L {
-		for j, which := range x.chosen.row(0, 0, t) {
+		for j, which := range x.chosen.Row(0, 0, t) {
 			switch {
 			case which == -1:
 			case len(x.ms) == 0:
@@ -131,8 +111,8 @@ func (x *expertCall) checkChosen() error {
 
 // checkApart makes sure that dst shares no memory with others.
 func (x *expertCall) checkApart() error {
-	all := [...]views.Extent{extentOf("dst", &x.dst), extentOf("a", &x.a),
-		extentOf("experts", &x.chosen)}
+	all := [...]views.Extent{x.dst.Extent("dst"), x.a.Extent("a"),
+		x.chosen.Extent("experts")}
 	for i, at := range [len(all)]uintptr{operand.Address(x.dst.Data, 0), operand.Address(x.a.Data, 0),
 		operand.Address(x.chosen.Data, 0)} {
 		all[i].Begin = at
@@ -157,9 +137,9 @@ func (x *expertCall) route(r *routes) {
 	r.places, r.ends = resize(r.places, tokens*n), resize(r.ends, len(x.ms))
 	stop.Clear(r.ends)
 	for t := range tokens {
-		for j, which := range x.chosen.row(0, 0, t) {
+		for j, which := range x.chosen.Row(0, 0, t) {
 			if which < 0 {
-				stop.Clear(x.dst.row(0, j, t))
+				stop.Clear(x.dst.Row(0, j, t))
 			} else {
 				r.ends[which]++
 			}
@@ -172,13 +152,13 @@ func (x *expertCall) route(r *routes) {
 	}
 	r.offsets, r.needs = resize(r.offsets, all), resize(r.needs, all)
 	for t := range tokens {
-		for j, which := range x.chosen.row(0, 0, t) {
+		for j, which := range x.chosen.Row(0, 0, t) {
 			if r.places[t*n+j] = -1; which < 0 {
 				continue
 			}
 			at := r.ends[which]
 			r.ends[which]++
-			r.places[t*n+j], r.offsets[at] = at, x.dst.offset(0, j, t)
+			r.places[t*n+j], r.offsets[at] = at, x.dst.Offset(0, j, t)
 			if r.needs[at] = x.ms[which].needs(); r.needs[at] == 0 {
 				r.needs[at] = needsCopy
 			}

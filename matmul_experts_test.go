@@ -219,32 +219,6 @@ func TestMulExpertsBroadcast(t *testing.T) {
 	}
 }
 
-// Rows that do not fit go in several parts, cut between matrices if one has not more.
-func TestMulExpertsInParts(t *testing.T) {
-	r := random(t.Name())
-	ms := expertMatrices(t, r, 5, 256, 20)
-	x := newExpertProblem(r, ms, 30, 3)
-	want := x.want(t)
-	for _, most := range []int{1, 7, 40, 1000} {
-		fillWith(x.dst.Data, nan)
-		var r routes
-		call := expertCall{t: &tuned, dst: x.dst, a: x.a, ms: ms, chosen: x.experts, biases: x.biases}
-		must(t, call.check())
-		call.route(&r)
-		firsts := inParts(&targets{&tuned, []Tensor{call.dst}, ms, x.biases}, call.inputs(&r), most)
-		for i, first := range firsts[1:] {
-			if n := first - firsts[i]; n < 1 || n > most {
-				t.Fatalf("parts of %d begin with places %v", most, firsts)
-			}
-			_, ends := slices.BinarySearch(r.ends, first)
-			if !ends && first-firsts[i] < most {
-				t.Fatalf("parts of %d begin with %v, those of matrices end with %v", most, firsts, r.ends)
-			}
-		}
-		x.mustBe(t, fmt.Sprint("parts of ", most), want)
-	}
-}
-
 // FuzzExperts: products of chosen matrices are those of each alone, for any strides, tuning and
 // number of workers, and touch nothing around the operands; an index of no matrix is refused.
 func FuzzExperts(f *testing.F) {
@@ -442,19 +416,17 @@ func TestMulExpertsErrors(t *testing.T) {
 }
 
 // expertLayers are layers of 128 experts of 768 × 2048 in an arena that no cache holds.
-func expertLayers(b *testing.B, arena []byte) (layers [][]*Matrix) {
+func expertLayers(b *testing.B, room *memory.Mapping) (layers [][]*Matrix) {
 	const experts, inputs, outputs = 128, 2048, 768
 	data := ordinaryBlocks(random("experts"), Q4_K, outputs, inputs)
 	m, err := PackBlocks(data, Q4_K, outputs, inputs, MatrixConfig{Integers: true})
 	must(b, err)
-	size := len(m.data)
+	size, arena := len(m.body.Elements()), room.Bytes()
 	for len(arena) >= experts*size {
 		var layer []*Matrix
 		for range experts {
-			c := *m
-			c.data = arena[:size]
-			copy(c.data, m.data)
-			layer, arena = append(layer, &c), arena[(size+63)/64*64:]
+			layer = append(layer, copyIn(m, room, arena[:size]))
+			arena = arena[(size+63)/64*64:]
 		}
 		layers = append(layers, layer)
 	}
@@ -467,7 +439,7 @@ type readExperts struct {
 	experts []int32
 }
 
-func (x readExperts) Work(i int) { readAll(x.ms[x.experts[i]].data) }
+func (x readExperts) Work(i int) { readAll(x.ms[x.experts[i]].body.Elements()) }
 
 // BenchmarkExperts is products by experts of a layer. Of one token by 8 of 128 experts it reports
 // the rate of reading as per cent of what loops over as many bytes reach; of 512 tokens the rate of
@@ -476,7 +448,7 @@ func BenchmarkExperts(b *testing.B) {
 	arena, err := memory.Allocate(coldMatrices)
 	must(b, err)
 	defer arena.Close()
-	layers := expertLayers(b, arena.Bytes())
+	layers := expertLayers(b, arena)
 	r := random(b.Name())
 	for _, workers := range []int{1, 2} {
 		pool := NewPool(workers)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrices are packed: product.Inner inputs at a time, and of these a few columns where
@@ -24,79 +25,51 @@ import (
 // time.
 const packCols = 2 * productCols
 
-// MatrixConfig says how [PackMatrix] packs a matrix.
-type MatrixConfig struct {
-	Format     Format // F32 is the zero value
-	Transposed bool   // rows of w are outputs, as Linear layers and GGUF files store them
-	Integers   bool   // products are exact sums of integers; Format is I8, of PackBlocks unset
+// matrixConfig says how a matrix is packed, see MatrixConfig of package attn.
+type matrixConfig struct {
+	Format     kernel.Format
+	Transposed bool
+	Integers   bool
 }
 
-// PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
-// outputs; or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are
-// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so Broadcast
-// repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
-// pages. [Pool.PackMatrix] takes all workers, and [Matrix.Save] keeps what was packed.
-//
-// Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows
-// multiply that much faster, because they wait for memory; many rows take about as long as with
-// F32.
-//
-//   - F16 and BF16: elements are rounded to nearest, ties to even. Products have the bits of those
-//     by a float32 matrix of the rounded elements. In F16, what is above 65504 may become ±Inf.
-//   - I8: weights are multiplied by the orthonormal Walsh–Hadamard matrix along the inputs, block
-//     by block of the largest power of two up to 128 that divides K, which spreads outlier inputs.
-//     Each output has a scale, the largest magnitude of its rotated weights divided by 127, and
-//     integers rint(x/scale). In a product each row of a is rotated in the same way, in float32;
-//     the product is one chain of fused multiply-adds over the integers in ascending order, from
-//     +0, times the scale, rounded once; then bias is added.
-//   - I8 with c.Integers: the rotated row of a becomes integers, too, with a scale for each 128
-//     inputs. The product is one chain of fused multiply-adds, from +0, of the exact sum of
-//     products of each 128 inputs with their scale; then it is multiplied by the output's scale. A
-//     NaN or ±Inf in a row makes it NaN.
-//
-// The bits are the same on every CPU and for any shape around a product, as those of F32 are.
-//
-// An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is
-// so large that sums in a rotation may overflow, and Integers of another format. A view that is not
-// valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
-// system has no memory.
-func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
-	p, err := newPacking(&tuned, w, c)
+// packMatrix packs a matrix, as package attn says.
+func packMatrix(t *tuning.Row, w *views.Tensor, c matrixConfig) (*matrixBody, error) {
+	p, err := newPacking(t, *w, c)
 	if err != nil {
 		return nil, err
 	}
 	p.divide(1)
-	s := scratches.Get().(*scratch)
+	s := productMemories.Get().(*productMemory)
 	for i := range p.tasks() {
-		p.task(s, i)
+		p.Task(s, i)
 	}
-	scratches.Put(s)
+	productMemories.Put(s)
 	return p.finish()
 }
 
 // packing is a matrix that is being packed.
 type packing struct {
 	t          *tuning.Row
-	x          Tensor
+	x          views.Tensor
 	transposed bool // a row of x is a column of the matrix
-	m          *Matrix
+	m          *matrixBody
 
 	steps, cols int         // of a task
 	noScale     atomic.Bool // some element of x has none
 }
 
 // newPacking validates what is to be packed, and makes a matrix without elements.
-func newPacking(t *tuning.Row, w Tensor, c MatrixConfig) (*packing, error) {
+func newPacking(t *tuning.Row, w views.Tensor, c matrixConfig) (*packing, error) {
 	switch {
-	case c.Format == I4:
+	case c.Format == kernel.I4:
 		return nil, fail(ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: weights of 4 "+
 			"bits are blocks, see PackBlocks")
-	case !c.Format.valid():
+	case !c.Format.Valid():
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
-	case c.Integers && c.Format != I8:
+	case c.Integers && c.Format != kernel.I8:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
 	}
-	if err := checkView("w", &w); err != nil {
+	if err := w.Check("w"); err != nil {
 		return nil, err
 	}
 	inner, cols := w.L, w.D
@@ -113,14 +86,14 @@ func newPacking(t *tuning.Row, w Tensor, c MatrixConfig) (*packing, error) {
 	if err != nil {
 		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
-	m.use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
+	m.Use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
 	return &packing{t: t, x: w, transposed: c.Transposed, m: m}, nil
 }
 
 // newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
 // can be.
-func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
-	m = &Matrix{format: f, traits: *kernel.Format(f).Traits(), b: batch, h: heads,
+func newMatrix(f kernel.Format, batch, heads, inner, cols int) (m *matrixBody, ok bool) {
+	m = &matrixBody{format: f, traits: *f.Traits(), b: batch, h: heads,
 		inner: inner, cols: cols, rotation: 1}
 	if m.traits.Rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
@@ -134,24 +107,24 @@ func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
 const maxMatrixRotation = 128
 
 // layout is how the matrix lies in memory.
-func (m *Matrix) layout() packed.Matrix {
-	return packed.Matrix{Format: kernel.Format(max(0, m.format)), Blocks: m.blocks, Batch: m.b,
+func (m *matrixBody) layout() packed.Matrix {
+	return packed.Matrix{Format: max(0, m.format), Blocks: m.blocks, Batch: m.b,
 		Heads: m.h, Inputs: m.inner, Outputs: m.cols}
 }
 
 // size is the bytes of a matrix's elements, and scaleSize those of its scales.
-func (m *Matrix) size() int {
+func (m *matrixBody) size() int {
 	l := m.layout()
 	return l.Size()
 }
 
-func (m *Matrix) scaleSize() int {
+func (m *matrixBody) scaleSize() int {
 	l := m.layout()
 	return l.ScaleSize()
 }
 
-// use gives a matrix its memory, with its elements and its scales.
-func (m *Matrix) use(room *memory.Mapping, data, scales []byte) {
+// Use gives a matrix its memory, with its elements and its scales.
+func (m *matrixBody) Use(room *memory.Mapping, data, scales []byte) {
 	m.mapping, m.data, m.scales = room, data, elements[float32](scales)
 }
 
@@ -163,7 +136,7 @@ func (p *packing) divide(workers int) {
 	if p.m.traits.Scaled {
 		p.steps = kernel.RoundUp(p.m.inner, product.Inner)
 	}
-	if p.m.format == F32 {
+	if p.m.format == kernel.F32 {
 		p.cols = kernel.RoundUp(p.m.cols, panel)
 	}
 	for p.cols > minCols && p.tasks() < workers*tasksPerWorker {
@@ -180,10 +153,10 @@ func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
 // packRange is some inner steps from k on of some columns from first on.
 type packRange struct{ b, h, k, first, steps, cols int }
 
-func (p *packing) begin(*scratch) {}
+func (p *packing) Begin(*productMemory) {}
 
-// task packs what task i is of. Tasks that follow each other are columns side by side.
-func (p *packing) task(w *scratch, i int) {
+// Task packs what task i is of. Tasks that follow each other are columns side by side.
+func (p *packing) Task(w *productMemory, i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
 	u := packRange{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
@@ -206,20 +179,20 @@ func (p *packing) cost() float64 {
 }
 
 // packFloats packs at most product.Inner steps.
-func (p *packing) packFloats(w *scratch, u packRange) {
+func (p *packing) packFloats(w *productMemory, u packRange) {
 	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
 	p.m.mapping.Populate(to)
-	if p.m.format == F32 {
+	if p.m.format == kernel.F32 {
 		p.fill(elements[float32](to), u)
 		return
 	}
 	w.k = grow(w.k, product.Inner*packCols)
 	p.fill(w.k, u)
-	narrow.Narrow(p.t.ISA, kernel.Format(p.m.format), elements[uint16](to), w.k[:len(to)/2])
+	narrow.Narrow(p.t.ISA, p.m.format, elements[uint16](to), w.k[:len(to)/2])
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
-func (p *packing) packIntegers(w *scratch, u packRange) {
+func (p *packing) packIntegers(w *productMemory, u packRange) {
 	w.k = grow(w.k, product.Inner*packCols)
 	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
 	for k := 0; k < u.steps; k += product.Inner {
@@ -280,11 +253,11 @@ func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
 	if !p.transposed {
 		layout := product.Layout(p.t, u.steps, u.cols)
-		product.PackPanels(dst, x.Data[x.offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
+		product.PackPanels(dst, x.Data[x.Offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
 		return
 	}
 	for c := 0; c < u.cols; c += panel {
-		from := x.Data[x.offset(u.b, u.h, u.first+c)+u.k:]
+		from := x.Data[x.Offset(u.b, u.h, u.first+c)+u.k:]
 		floats.PackKeys(p.t, dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
 	}
 }
@@ -299,7 +272,7 @@ func (p *packing) fillColumns(columns []float32, u packRange) {
 // column copies column c of a range.
 func (p *packing) column(dst, columns []float32, u packRange, c int) {
 	if p.transposed {
-		stop.Copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
+		stop.Copy(dst, p.x.Row(u.b, u.h, u.first+c)[u.k:])
 		return
 	}
 	from := columns[c/panel*panel*u.steps+c%panel:]
@@ -309,7 +282,7 @@ func (p *packing) column(dst, columns []float32, u packRange, c int) {
 }
 
 // finish returns the matrix, or an error that names an element that has no scale.
-func (p *packing) finish() (*Matrix, error) {
+func (p *packing) finish() (*matrixBody, error) {
 	if !p.noScale.Load() {
 		return p.m, nil
 	}
@@ -326,7 +299,7 @@ func (p *packing) checkFinite() error {
 	for b := range p.x.B {
 		for h := range p.x.H {
 			for r := range p.x.L {
-				row := p.x.row(b, h, r)
+				row := p.x.Row(b, h, r)
 				if integers.Largest(p.t.ISA, row) <= limit {
 					continue
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // A product by a matrix has two phases, whose tasks workers share: rows of a are prepared, that is
@@ -31,7 +32,7 @@ const (
 // preparation is rows of inputs that are prepared.
 type preparation struct {
 	t        *tuning.Row
-	a        Tensor
+	a        views.Tensor
 	needs    inputNeeds
 	rotation int // size of the Walsh–Hadamard matrix; 1: none
 
@@ -39,9 +40,9 @@ type preparation struct {
 
 	taskRows int // of a task
 
-	first   int    // row of those at hand, or place
-	source  Tensor // rows of a at hand
-	rotated Tensor // and what they become
+	first   int          // row of those at hand, or place
+	source  views.Tensor // rows of a at hand
+	rotated views.Tensor // and what they become
 	ints    integers.Rows
 	scales  []float32
 	blocks  []blockwise.Row
@@ -66,16 +67,16 @@ func (x *preparation) atOnce() int {
 
 // next is the preparation of the next rows, which get memory in the caller's scratch. There may be
 // none left. (Through a pointer the caller's buffers would escape.)
-func (x preparation) next(w *scratch, most int) (y preparation, ok bool) {
+func (x preparation) next(w *productMemory, most int) (y preparation, ok bool) {
 	x.first += x.rows()
 	if x.routes != nil {
 		if x.first == len(x.routes.offsets) {
 			return x, false
 		}
-		x.source = Tensor{B: 1, H: 1, L: x.routes.take(x.first, most), D: x.a.D}
+		x.source = views.Tensor{B: 1, H: 1, L: x.routes.take(x.first, most), D: x.a.D}
 	} else {
 		left := x.a.L - x.first
-		if left <= 0 || x.a.empty() {
+		if left <= 0 || x.a.Empty() {
 			return x, false
 		}
 		x.source = x.a
@@ -84,7 +85,7 @@ func (x preparation) next(w *scratch, most int) (y preparation, ok bool) {
 	rows, d := x.source.B*x.source.H*x.source.L, x.a.D
 	if x.needs&(needsRotation|needsIntegers|needsCopy) != 0 {
 		w.rotated = grow(w.rotated, rows*d)
-		x.rotated = BHLD(w.rotated, x.source.B, x.source.H, x.source.L, d)
+		x.rotated = views.Contiguous(w.rotated, x.source.B, x.source.H, x.source.L, d)
 	}
 	if x.needs&needsIntegers != 0 {
 		groups := rows * integers.Groups(d)
@@ -139,21 +140,21 @@ func (x *preparation) sourceRows() int {
 // run prepares all rows at hand.
 func (x *preparation) run() {
 	for i := range x.divide(1) {
-		x.task(nil, i)
+		x.Task(nil, i)
 	}
 }
 
-func (x *preparation) begin(*scratch) {}
+func (x *preparation) Begin(*productMemory) {}
 
-// task prepares the rows of task i.
-func (x *preparation) task(_ *scratch, i int) {
+// Task prepares the rows of task i.
+func (x *preparation) Task(_ *productMemory, i int) {
 	end := min((i+1)*x.taskRows, x.sourceRows())
 	for r := x.together(i*x.taskRows, end); r < end; r++ {
 		if x.routes != nil {
 			x.route(r)
 			continue
 		}
-		x.prepare(r, x.source.row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L),
+		x.prepare(r, x.source.Row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L),
 			x.needs)
 	}
 }
@@ -165,7 +166,7 @@ func (x *preparation) together(r, end int) int {
 		return r
 	}
 	for ; r+panel <= end && r%x.source.L+panel <= x.source.L; r += panel {
-		from := x.source.Data[x.source.offset(r/x.source.L/x.source.H, r/x.source.L%x.source.H,
+		from := x.source.Data[x.source.Offset(r/x.source.L/x.source.H, r/x.source.L%x.source.H,
 			r%x.source.L):]
 		if !x.ints.PutRotated(x.t, r, x.scales, from, x.a.D, x.source.SL) {
 			break
@@ -264,7 +265,7 @@ func (x *preparation) share(which, matrices int) (s share, ok bool) {
 // hand: once for those that need the same.
 func (x *preparation) route(i int) {
 	var done [needsAll + 1]int // for what is needed, the place where the row is that, counted from 1
-	from := x.a.row(0, i%x.a.H, i/x.a.H)
+	from := x.a.Row(0, i%x.a.H, i/x.a.H)
 	for _, place := range x.routes.places[i*x.routes.each:][:x.routes.each] {
 		to := place - x.first
 		if place < 0 || to < 0 || to >= x.rows() {

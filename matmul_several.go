@@ -16,14 +16,14 @@ import (
 // rows choose matrices, these have one output.
 type targets struct {
 	t      *tuning.Row
-	dsts   []Tensor
-	ms     []*Matrix
+	dsts   []views.Tensor
+	ms     []*matrixBody
 	biases [][]float32 // or none
 }
 
 // multiply computes all products on the calling goroutine.
 func (q *targets) multiply(x preparation) {
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	most, ok := x.atOnce(), false
 	for x, ok = x.next(w, most); ok; x, ok = x.next(w, most) {
 		x.run()
@@ -38,7 +38,7 @@ func (q *targets) multiply(x preparation) {
 			}
 		}
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 }
 
 // product is the product of a share of the rows that are prepared.
@@ -46,12 +46,12 @@ func (q *targets) product(x *preparation, s share) projection {
 	p := projection{t: q.t, inputs: x, at: s.at, m: q.ms[s.which],
 		bias: biasOf(q.biases, s.which)}
 	if x.routes == nil {
-		p.dst = q.dsts[s.which].checked() // again, where it was: outputs repeat no elements
+		p.dst = q.dsts[s.which].Checked() // again, where it was: outputs repeat no elements
 		p.dst.L, p.dst.Data = s.rows, p.dst.Data[x.first*p.dst.SL:]
 		return p
 	}
 	p.offsets, p.gathered = x.routes.offsets[x.first+s.at:][:s.rows], true
-	p.dst = Tensor{Data: q.dsts[0].Data, B: 1, H: 1, L: s.rows, D: q.dsts[0].D}
+	p.dst = views.Tensor{Data: q.dsts[0].Data, B: 1, H: 1, L: s.rows, D: q.dsts[0].D}
 	if s.rows == 1 { // where it is
 		p.dst.Data, p.dst.SL = p.dst.Data[p.offsets[0]:], p.dst.D
 		p.offsets, p.gathered = nil, false
@@ -73,14 +73,14 @@ type products struct {
 }
 
 // set takes the targets of a call, without the lists, which may be on the caller's stack.
-func (q *products) set(t *tuning.Row, dsts []Tensor, ms []*Matrix, biases [][]float32) {
+func (q *products) set(t *tuning.Row, dsts []views.Tensor, ms []*matrixBody, biases [][]float32) {
 	q.t = t
 	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
 	q.biases = append(q.biases[:0], biases...)
 }
 
 // add adds what a matrix needs.
-func (x *preparation) add(m *Matrix) {
+func (x *preparation) add(m *matrixBody) {
 	x.needs |= m.needs()
 	x.rotation = max(1, x.rotation, m.rotation) // of all that rotate their inputs
 }
@@ -213,18 +213,18 @@ func (q *products) divide(workers int) {
 	}
 }
 
-// begin prepares what a worker needs before its first task.
-func (q *products) begin(w *scratch) {
+// Begin prepares what a worker needs before its first task.
+func (q *products) Begin(w *productMemory) {
 	if q.own {
 		x := q.inputs
-		x.first, x.source = 0, Tensor{}
+		x.first, x.source = 0, views.Tensor{}
 		w.inputs, _ = x.next(w, x.atOnce())
 		w.inputs.run()
 	}
 }
 
-// task computes one task.
-func (q *products) task(w *scratch, i int) {
+// Task computes one task.
+func (q *products) Task(w *productMemory, i int) {
 	if len(q.runs) > 0 {
 		q.run(w, i)
 		return
@@ -256,7 +256,7 @@ func (q *products) find(i int) (which, before int) {
 }
 
 // of is a product with the inputs that a worker reads.
-func (q *products) of(w *scratch, which int) projection {
+func (q *products) of(w *productMemory, which int) projection {
 	p := q.now[which]
 	if q.own {
 		p.inputs = &w.inputs
@@ -266,7 +266,7 @@ func (q *products) of(w *scratch, which int) projection {
 
 // run computes a run. After it the worker has another one, at a guess that which comes when all
 // have taken one.
-func (q *products) run(w *scratch, i int) {
+func (q *products) run(w *productMemory, i int) {
 	r := q.runs[i]
 	p := q.of(w, r.which)
 	if i += q.workers; i < len(q.runs) {
@@ -285,29 +285,20 @@ func (q *products) drop() {
 	q.inputs = preparation{}
 }
 
-// MulMatrices computes dsts[i] = a·ms[i] + biases[i] for each of the matrices, as [Matrix.MatMul]
-// does one by one and with the same bits: queries, keys and values of one input, or gate and up.
-// Matrices may differ in format and outputs. What they need of a, rotated or in integers, is made
-// once.
-//
-//	a        [B, H, L, K]
-//	dsts[i]  [B, H, L, N of ms[i]]
-//	biases   nil, or one for each matrix: nil, or as many as it has outputs
-//
-// Outputs that share elements are [ErrOverlap], lists of different lengths [ErrLength], and a nil
-// matrix is [ErrOption]. If the arguments are invalid, nothing has been written.
-func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
+// mulMatrices computes dsts[i] = a·ms[i] + biases[i], as package attn says.
+func mulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*matrixBody,
+	biases [][]float32) error {
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	q := targets{&tuned, dsts, ms, biases}
-	q.multiply(inputsOf(&tuned, a.checked(), ms))
+	q := targets{t, dsts, ms, biases}
+	q.multiply(inputsOf(t, a.Checked(), ms))
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
 }
 
 // inputsOf is a view of inputs that was checked, with what matrices need of it.
-func inputsOf(t *tuning.Row, a Tensor, ms []*Matrix) preparation {
+func inputsOf(t *tuning.Row, a views.Tensor, ms []*matrixBody) preparation {
 	x := preparation{t: t, a: a}
 	for _, m := range ms {
 		x.add(m)
@@ -324,7 +315,7 @@ func biasOf(biases [][]float32, i int) []float32 {
 }
 
 // checkProducts validates the arguments of MulMatrices.
-func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
+func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*matrixBody, biases [][]float32) error {
 	switch {
 	case len(dsts) != len(ms):
 		return fail(ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts), len(ms))
@@ -336,7 +327,7 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 		if err := checkListed(ms, i); err != nil {
 			return err
 		}
-		dst, in := dsts[i], a
+		dst, in := dsts[i], *a
 		if err := m.checkMatMul(&dst, &in, biasOf(biases, i)); err != nil {
 			return fmt.Errorf("%w (dsts[%d] and ms[%d])", err, i, i)
 		}
@@ -350,14 +341,14 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 }
 
 // checkOutputsApart makes sure that output i shares no memory with outputs and biases of others.
-func checkOutputsApart(dsts []Tensor, biases [][]float32, i int) error {
-	dst := dsts[i].checked()
+func checkOutputsApart(dsts []views.Tensor, biases [][]float32, i int) error {
+	dst := dsts[i].Checked()
 	for j := range dsts {
 		if j == i {
 			continue
 		}
-		bias, other := biasOf(biases, j), dsts[j].checked()
-		all := [...]views.Extent{extentOf("", &dst), extentOf("", &other),
+		bias, other := biasOf(biases, j), dsts[j].Checked()
+		all := [...]views.Extent{dst.Extent(""), other.Extent(""),
 			views.ExtentOfSlice("", bias)}
 		for n, at := range [len(all)]uintptr{operand.Address(dsts[i].Data, 0),
 			operand.Address(dsts[j].Data, 0), operand.Address(bias, 0)} {

@@ -2,10 +2,8 @@ package attn
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/product"
 )
 
@@ -42,8 +40,8 @@ func TestMulMatrices(t *testing.T) {
 				dsts, want := make([]Tensor, len(some)), make([]Tensor, len(some))
 				var biases [][]float32
 				for i, m := range some {
-					dsts[i], want[i] = zeros(2, 1, rows, m.cols), zeros(2, 1, rows, m.cols)
-					bias := tensor(r, normal, 1, 1, 1, m.cols).Data
+					dsts[i], want[i] = zeros(2, 1, rows, outputsOf(m)), zeros(2, 1, rows, outputsOf(m))
+					bias := tensor(r, normal, 1, 1, 1, outputsOf(m)).Data
 					if i%3 == 2 {
 						bias = nil
 					}
@@ -53,7 +51,7 @@ func TestMulMatrices(t *testing.T) {
 				for name, pool := range map[string]*Pool{"alone": nil, "pool": threeWorkers()} {
 					must(t, pool.MulMatrices(dsts, a, some, biases))
 					for i, m := range some {
-						mustEqualBits(t, fmt.Sprint(name, rows, m.traits.Name), dsts[i].Data, want[i].Data)
+						mustEqualBits(t, fmt.Sprint(name, rows, nameOf(m)), dsts[i].Data, want[i].Data)
 					}
 				}
 				must(t, some[1].MatMul(want[1], a, nil))
@@ -83,7 +81,7 @@ func TestMulMatricesStrides(t *testing.T) {
 		a := c[0]
 		dsts, want := make([]Tensor, len(ms)), make([]Tensor, len(ms))
 		for i, m := range ms {
-			dsts[i], want[i] = zeros(2, 1, 3, m.cols), zeros(2, 1, 3, m.cols)
+			dsts[i], want[i] = zeros(2, 1, 3, outputsOf(m)), zeros(2, 1, 3, outputsOf(m))
 			must(t, m.MatMul(want[i], c[1], nil))
 			dsts[i].SB, dsts[i].SH, dsts[i].SL = 0, 0, 0
 			for _, p := range []*Pool{nil, threeWorkers()} {
@@ -100,122 +98,12 @@ func TestMulMatricesStrides(t *testing.T) {
 			}
 		}
 	}
-	m, memory := ms[0], nans(3*ms[0].cols)
-	row := func(at int) Tensor { return Tensor{Data: memory[at*m.cols:], B: 1, H: 1, L: 2, D: m.cols} }
+	m, memory := ms[0], nans(3*outputsOf(ms[0]))
+	row := func(at int) Tensor { return Tensor{Data: memory[at*outputsOf(m):], B: 1, H: 1, L: 2, D: outputsOf(m)} }
 	err := MulMatrices([]Tensor{row(0), row(1)}, zeros(1, 1, 2, 256), []*Matrix{m, m}, nil)
 	mustFail(t, "rows of two outputs", err, ErrOverlap,
 		"dsts[0] overlaps dsts[1], want separate memory")
-	mustBeUntouched(t, BHLD(memory, 1, 1, 3, m.cols))
-}
-
-// Rows that do not fit go in several parts.
-func TestMulMatricesInParts(t *testing.T) {
-	ms := severalMatrices(t, 256)[3:]
-	a := tensor(random("a"), normal, 1, 2, 7, 256)
-	want, got := make([]Tensor, len(ms)), make([]Tensor, len(ms))
-	for i, m := range ms {
-		want[i], got[i] = zeros(1, 2, 7, m.cols), zeros(1, 2, 7, m.cols)
-		must(t, m.MatMul(want[i], a, nil))
-	}
-	inParts(&targets{&tuned, got, ms, nil}, inputsOf(&tuned, a, ms), 3)
-	for i := range ms {
-		mustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
-	}
-}
-
-// inParts computes products of at most some rows at a time, and returns the first row of each part.
-func inParts(q *targets, x preparation, most int) (firsts []int) {
-	w, ok := new(scratch), false
-	for x, ok = x.next(w, most); ok; x, ok = x.next(w, most) {
-		firsts = append(firsts, x.first)
-		x.run()
-		for s, more := x.share(0, len(q.ms)); more; s, more = x.share(s.which+1, len(q.ms)) {
-			p := q.product(&x, s)
-			p.partition(1)
-			for i := range p.tasks() {
-				p.task(i)
-			}
-		}
-	}
-	return append(firsts, x.first)
-}
-
-// Units of many rows are all quarters of blocks, which are all elements once. They become shorter,
-// so that nobody waits long for the last one, and one worker has one.
-func TestStretches(t *testing.T) {
-	r := random(t.Name())
-	for range budget(50) {
-		inner, rows := 1+r.IntN(3000), 9+r.IntN(300)
-		q := products{targets: targets{t: &tuned}, inputs: preparation{a: Tensor{D: inner}}}
-		var times [][]int // that rows of panels are computed
-		for range 1 + r.IntN(3) {
-			m := &Matrix{inner: inner, cols: 1 + r.IntN(1000)}
-			q.now = append(q.now, projection{t: &tuned, m: m, dst: Tensor{B: 1, H: 1, L: rows, D: m.cols}})
-			times = append(times, make([]int, rows*partsOf(m.cols, panel)))
-		}
-		workers := 1 + r.IntN(20)
-		n, from := q.partition(workers), 0
-		for i := range n {
-			to := q.tasks[i]
-			if i > 0 && n > 1 && to-from > q.tasks[0] || workers == 1 && n > 1 {
-				t.Fatalf("unit %d of %d, for %d workers, has %d quarters, the first %d", i, n, workers,
-					to-from, q.tasks[0])
-			}
-			for taken := 0; from < to; from += taken {
-				which, before := q.find(from)
-				p := &q.now[which]
-				i := (from - before) % quarters
-				var u productBlock
-				u, taken = p.block((from-before)/quarters).quarters(i, min(to-from, quarters-i), p.evenRows())
-				for row := range max(0, u.Rows) {
-					for c := 0; c < u.Cols; c += panel {
-						times[which][(u.first+c)/panel*rows+u.row+row]++
-					}
-				}
-			}
-		}
-		for which, all := range times {
-			if slices.Min(all) != 1 || slices.Max(all) != 1 {
-				t.Fatalf("product %d: something is computed %d to %d times", which, slices.Min(all),
-					slices.Max(all))
-			}
-		}
-	}
-}
-
-// Runs of few rows by blocks are all columns once, in whole panels; for one worker whole matrices.
-func TestRunsOfPanels(t *testing.T) {
-	r := random(t.Name())
-	for range budget(200) {
-		var q products
-		for range 1 + r.IntN(4) {
-			typ := blocks.Type(integerBlockTypes[r.IntN(len(integerBlockTypes))])
-			m, ok := newBlockMatrix(typ, 1+r.IntN(5000), 256*(1+r.IntN(20)))
-			if !ok {
-				t.Fatal("too large")
-			}
-			m.data = make([]byte, partsOf(m.cols, panel)*m.blockPanel())
-			q.now = append(q.now, projection{t: &tuned, m: m, dst: Tensor{D: m.cols, L: 1}})
-		}
-		workers := 1 + r.IntN(20)
-		q.divide(workers)
-		which, at := 0, 0
-		for _, run := range q.runs {
-			if at == q.now[which].dst.D {
-				which, at = which+1, 0
-			}
-			if run.which != which || run.first != at || at%panel != 0 || run.cols < 1 {
-				t.Fatalf("%d workers: run %v, want matrix %d from column %d on", workers, run, which, at)
-			}
-			at += run.cols
-		}
-		if which != len(q.now)-1 || at != q.now[which].dst.D {
-			t.Fatalf("runs end with column %d of matrix %d", at, which)
-		}
-		if workers == 1 && len(q.runs) != len(q.now) {
-			t.Errorf("%d runs of %d matrices for one worker", len(q.runs), len(q.now))
-		}
-	}
+	mustBeUntouched(t, BHLD(memory, 1, 1, 3, outputsOf(m)))
 }
 
 // Workers that prepare few rows for themselves compute the bits of one.

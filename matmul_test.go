@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
-	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -271,137 +269,6 @@ func TestMatMulOfNothing(t *testing.T) {
 	}
 }
 
-// Few rows read the panels of a matrix sequentially if it comes from memory.
-func TestMatrixReadsSequentially(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
-	must(t, err)
-	for _, c := range []struct {
-		inOrder     bool
-		rows, bytes int
-		want        bool
-	}{
-		{true, 1, 0, true},
-		{true, inPlaceRows, 0, true},
-		{true, inPlaceRows + 1, 0, false},
-		{false, 1, 0, false},
-		{true, 1, len(m.data), false},
-	} {
-		setSequential(t, c.inOrder, c.bytes)
-		p := projection{t: &tuned, dst: zeros(1, 1, c.rows, panel), m: m}
-		if got := p.panelsSequential(); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
-// Rows are divided into about equal parts, of whole tiles but for the last.
-func TestPartOfRows(t *testing.T) {
-	for _, even := range []int{kernel.SplitRows, tuning.AMXRows} {
-		for rows := range 5 * product.Rows {
-			step := product.PartOfRows(rows, product.Rows, even)
-			if step <= 0 || step > product.Rows || step < product.Rows && step%even != 0 {
-				t.Fatalf("%d rows: %d at a time", rows, step)
-			}
-			parts, least := (rows+step-1)/step, (rows+product.Rows-1)/product.Rows
-			last := rows - (parts-1)*step
-			if parts != least || parts > 1 && last <= step-even*parts {
-				t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
-					last, least)
-			}
-		}
-	}
-}
-
-// Sums of MatMul that are gathered, of some rows or heads at a time, are those that are not.
-func TestMatMulGathers(t *testing.T) {
-	r, row := random(t.Name()), tuned
-	for _, c := range []struct{ b, h, rightB, rightH, rows, cols int }{
-		{1, 1, 1, 1, gatheredRows + 9, 3}, {2, 3, 1, 1, 7, 37}, {2, 3, 2, 3, 9, 16},
-		{1, 3, 1, 1, gatheredRows/2 + 1, 2}, {2, 2, 1, 2, gatheredRows / 4, 2},
-	} {
-		a := tensor(r, normal, c.b, c.h, c.rows, product.Inner+3)
-		right := tensor(r, normal, c.rightB, c.rightH, product.Inner+3, c.cols)
-		multiplied := func(l2 int, gathers bool) Tensor {
-			row.L2 = l2
-			useTuning(t, row)
-			all := zeros(c.b, c.rows, c.h, c.cols)
-			dst := BLHD(all.Data, c.b, c.rows, c.h, c.cols)
-			p := multiplication{t: &tuned, dst: dst, a: a, b: right}
-			must(t, p.check())
-			if p.partition(1); p.gathered != gathers {
-				t.Fatalf("%+v: gathers %t with an L2 cache of %d bytes", c, p.gathered, l2)
-			}
-			must(t, MatMul(dst, a, right))
-			return dst
-		}
-		got, want := multiplied(0, true), multiplied(1<<30, false)
-		if i := firstDifference(got.Data, want.Data); i >= 0 {
-			t.Errorf("%+v: element %d is %v, want %v", c, i, got.Data[i], want.Data[i])
-		}
-	}
-}
-
-// Products for several workers have blocks of which a quarter does not keep the others waiting for
-// long, unless a does not stay in the cache. Few rows for one worker have as few blocks as can be.
-func TestPartitionForWorkers(t *testing.T) {
-	row := tuned
-	row.L2 = 1 << 20
-	useTuning(t, row)
-	for _, c := range []struct{ rows, inner, cols, workers, units, width int }{
-		{128, 768, 768, 1, 3, 256},
-		{128, 768, 768, 2, 12, 64},
-		{128, 768, 3072, 2, 24, 128},
-		{128, 768, 3072, 64, 96, 32},
-		{128, 4096, 4096, 2, 16, 256},
-		{4, 768, 768, 2, 12, 64},
-		{1, 4096, 4096, 1, 1, 4096}, // one stream of memory
-		{8, 4096, 16384, 1, 4, 4096},
-		{9, 4096, 4096, 1, 16, 256},
-		{1, 4096, 4096, 2, 8, 512},
-	} {
-		p := projection{t: &tuned, dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
-			m: &Matrix{inner: c.inner, cols: c.cols}}
-		p.partition(c.workers)
-		if p.tasks() != c.units || p.cols != c.width {
-			t.Errorf("%+v: %d units of %d columns", c, p.tasks(), p.cols)
-		}
-	}
-}
-
-// A worker prefetches what it reads next: the same columns' next inner steps, for the next rows
-// from the beginning, then the next columns.
-func TestMatrixPrefetchesWhatFollows(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 2*product.Inner+5, 2*productCols+20), MatrixConfig{})
-	must(t, err)
-	defer m.Close()
-	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
-		tuning.SequentialReads} {
-		readingAs(t, reads)
-		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, product.Rows, product.Rows + 1} {
-			p := projection{t: &tuned, dst: zeros(1, 1, rows, m.cols), m: m}
-			p.partition(1)
-			var read, prefetched []uintptr
-			for i := range p.tasks() {
-				u := p.block(i)
-				for k := 0; k < m.inner; k += product.Inner {
-					part, _ := m.floatPanels(&tuned, u.b, u.h, k, u.first, u.Cols)
-					read, prefetched = append(read, operand.Address(part, 0)), append(prefetched, p.after(&u, k))
-				}
-			}
-			for i, got := range prefetched {
-				want := read[(i+1)%len(read)]
-				if rows <= inPlaceRows || reads == tuning.PagedReads && rows < 48 {
-					want = 0
-				}
-				if got != want {
-					t.Errorf("%v, %d rows: after part %d of %d, %#x is prefetched, want %#x", reads, rows, i,
-						len(read), got, want)
-				}
-			}
-		}
-	}
-}
-
 // FuzzMatMul: every way to multiply gives one chain of FMAs for each element, of what the type of a
 // matrix keeps, for any strides, and touches nothing around the operands.
 func FuzzMatMul(f *testing.F) {
@@ -569,14 +436,12 @@ func everyMatrix(t *testing.T, f func(t *testing.T, w Tensor, c MatrixConfig)) {
 // mustEqualMatrices compares all that two matrices keep.
 func mustEqualMatrices(t testing.TB, what string, got, want *Matrix) {
 	t.Helper()
-	if !bytes.Equal(got.data, want.data) || !bytes.Equal(rawBytes(got.scales), rawBytes(want.scales)) {
-		t.Fatalf("%s: %d and %d bytes are not the %d and %d of the other matrix, or not as many", what,
-			len(got.data), 4*len(got.scales), len(want.data), 4*len(want.scales))
+	if !bytes.Equal(matrixFileOf(t, got), matrixFileOf(t, want)) {
+		t.Fatalf("%s: the file is not that of the other matrix", what)
 	}
-	if got.format != want.format || got.int8 != want.int8 || got.rotation != want.rotation ||
-		got.MemoryUse() != want.MemoryUse() {
-		t.Fatalf("%s: %v, Int8 %t, rotation %d, MemoryUse %d, want %v, %t, %d, %d", what, got.format,
-			got.int8, got.rotation, got.MemoryUse(), want.format, want.int8, want.rotation, want.MemoryUse())
+	if got.Format() != want.Format() || got.MemoryUse() != want.MemoryUse() {
+		t.Fatalf("%s: %v, MemoryUse %d, want %v, %d", what, got.Format(), got.MemoryUse(), want.Format(),
+			want.MemoryUse())
 	}
 	for i, n := range dimsOf(got) {
 		if n != dimsOf(want)[i] {
@@ -602,8 +467,8 @@ func TestPoolPackMatrix(t *testing.T) {
 	everyMatrix(t, func(t *testing.T, w Tensor, c MatrixConfig) {
 		want, err := PackMatrix(w, c)
 		must(t, err)
-		l := want.layout()
-		fault := l.FaultOfElements(want.data, want.scales) + l.FaultOfScales(want.scales)
+		l, scales := layoutOf(want), want.body.Scales()
+		fault := l.FaultOfElements(want.body.Elements(), scales) + l.FaultOfScales(scales)
 		if fault != "" {
 			t.Error(fault)
 		}
@@ -619,19 +484,6 @@ func TestPoolPackMatrix(t *testing.T) {
 			must(t, err)
 			mustEqualMatrices(t, name, m, want)
 			must(t, m.Close())
-		}
-		for _, workers := range []int{1, 3, 1000} {
-			x, err := newPacking(&tuned, w, c)
-			must(t, err)
-			x.divide(workers)
-			s := new(scratch)
-			s.k = nans(product.Inner * packCols)
-			for i := range x.tasks() {
-				x.task(s, x.tasks()-1-i)
-			}
-			m, err := x.finish()
-			must(t, err)
-			mustEqualMatrices(t, fmt.Sprint(workers, " workers"), m, want)
 		}
 	})
 }
@@ -674,7 +526,4 @@ func TestPoolPackMatrixErrors(t *testing.T) {
 	must(t, p.Close())
 	_, err := p.PackMatrix(zeros(1, 1, 2, 3), MatrixConfig{})
 	mustFail(t, "closed", err, ErrClosed, "the pool was closed")
-	if limit := (&packing{m: &Matrix{rotation: 128}}).limit(); limit != math.MaxFloat32/128 {
-		t.Errorf("the limit is %v", limit)
-	}
 }

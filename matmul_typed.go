@@ -46,14 +46,14 @@ func (p *projection) multiplyPacked(u *productBlock) {
 		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.AddTyped(p.t, kernel.Format(p.m.format), a[k:], stride, right, &layout)
+		u.AddTyped(p.t, p.m.format, a[k:], stride, right, &layout)
 	}
 }
 
 // multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are
 // in the cache when all rows read them.
 func (p *projection) multiplyWidened(u *productBlock) {
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	w.k = grow(w.k, product.Inner*widenedCols)
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
@@ -64,11 +64,11 @@ func (p *projection) multiplyWidened(u *productBlock) {
 			layout := product.Layout(p.t, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
-			narrow.Widen(p.t.ISA, kernel.Format(p.m.format), w.k, right, layout.PanelStride, &typed)
+			narrow.Widen(p.t.ISA, p.m.format, w.k, right, layout.PanelStride, &typed)
 			some.Add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 }
 
 // afterWidened is where the panels begin that are widened next, those of column c if the
@@ -84,20 +84,20 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 }
 
 // typedPanels is floatPanels for a matrix of fewer bits and some rows; the layout has whole panels.
-func (m *Matrix) typedPanels(t *tuning.Row, b, h, k, first, cols, rows int) ([]byte,
+func (m *matrixBody) typedPanels(t *tuning.Row, b, h, k, first, cols, rows int) ([]byte,
 	kernel.PanelLayout) {
-	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k),
+	layout := kernel.ScoreLayout(m.format, min(product.Inner, m.inner-k),
 		kernel.RoundUp(cols, panel))
 	if m.int8 {
 		layout.Set(t, t.PrefetchInt8, t.PrefetchInt8, false)
 	} else {
-		layout.SetTyped(t, kernel.Format(m.format), rows, product.Inner*panel*m.traits.Bytes, false)
+		layout.SetTyped(t, m.format, rows, product.Inner*panel*m.traits.Bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
 
 // scalesOf are the scales of columns [first, first+cols), for I8.
-func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
+func (m *matrixBody) scalesOf(b, h, first, cols int) []float32 {
 	if !m.traits.Scaled {
 		return nil
 	}
@@ -142,8 +142,8 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		product.MultiplyFew(p.t, &x, u.Cols, p.next)
 		return
 	}
-	w := scratches.Get().(*scratch)
-	defer scratches.Put(w)
+	w := productMemories.Get().(*productMemory)
+	defer productMemories.Put(w)
 	product.MultiplyBlocks(p.t, &x, u.Cols, w.blockMemory())
 }
 
@@ -155,7 +155,7 @@ func (p *projection) few() bool {
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
 // that they are in the cache when all rows read them.
 func (p *projection) multiplyDecoded(u *productBlock) {
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	w.k = grow(w.k, product.Inner*widenedCols)
 	of := p.m.blocks.Traits()
 	a, stride := p.input(u)
@@ -173,62 +173,43 @@ func (p *projection) multiplyDecoded(u *productBlock) {
 			some.Add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 }
 
-// Format returns the format of the matrix's weights: that of [PackMatrix], F16 and BF16 for what
-// [PackBlocks] made of BlockF16 and BlockBF16, and [Blocks] for other blocks.
-func (m *Matrix) Format() Format { return m.format }
+// Format returns the format of the weights.
+func (m *matrixBody) Format() kernel.Format { return m.format }
 
-// BlockType returns the type of the matrix's blocks, and false if it has none: if it was made by
-// [PackMatrix], or of halves.
-func (m *Matrix) BlockType() (t BlockType, ok bool) {
-	return BlockType(m.blocks), m.blocks != 0
-}
+// BlockType returns the type of the blocks, and false if there are none.
+func (m *matrixBody) BlockType() (t blocks.Type, ok bool) { return m.blocks, m.blocks != 0 }
 
-// Rows decodes the weights of some outputs, as many rows: the embeddings of tokens out of a matrix
-// that computes logits, too, so that tied weights are kept once.
-//
-//	outputs 0 to N − 1, in any order, also several times; none of them is an empty dst
-//	dst     [batch, heads, len(outputs), K] of the matrix's Dims, with any strides
-//
-// They are exactly the weights that products use: in F16 and BF16 rounded when they were packed, of
-// blocks what these decode to. Those of I8 are integers times the output's scale, rounded once, and
-// then rotated back, which rounds again; so they are the packed weights as closely as 8 bits are.
-//
-// 16 outputs lie together, and are decoded together: an output takes as long as 16 in a row that
-// begin with a multiple of 16. Rows does not allocate.
-//
-// An output that does not exist is [ErrOption], a dst of another shape [ErrShape], a closed matrix
-// [ErrClosed]; a view that is not valid is [ErrShape], [ErrStride] or [ErrLength], and one that
-// shares memory with outputs [ErrOverlap]. Then nothing was written.
-func (m *Matrix) Rows(dst Tensor, outputs []int32) error {
-	if err := m.checkRows(&dst, outputs); err != nil {
+// Rows decodes the weights of some outputs, as many rows.
+func (m *matrixBody) Rows(t *tuning.Row, dst *views.Tensor, outputs []int32) error {
+	if err := m.checkRows(dst, outputs); err != nil {
 		return err
 	}
-	w := scratches.Get().(*scratch)
+	w := productMemories.Get().(*productMemory)
 	for n := range m.b * m.h {
 		b, h := n/m.h, n%m.h
 		for first, end := 0, 0; first < len(outputs); first = end {
 			for end = first + 1; end < len(outputs) && outputs[end]/panel == outputs[first]/panel; {
 				end++
 			}
-			some := dst
-			some.L, some.Data = end-first, dst.Data[dst.offset(b, h, first):]
-			m.rowsOfPanel(&tuned, some, b, h, outputs[first:end], w)
+			some := *dst
+			some.L, some.Data = end-first, dst.Data[dst.Offset(b, h, first):]
+			m.rowsOfPanel(t, some, b, h, outputs[first:end], w)
 		}
 	}
-	scratches.Put(w)
+	productMemories.Put(w)
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
 // checkRows validates the arguments of Rows.
-func (m *Matrix) checkRows(dst *Tensor, outputs []int32) error {
+func (m *matrixBody) checkRows(dst *views.Tensor, outputs []int32) error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
-	if err := checkView("dst", dst); err != nil {
+	if err := dst.Check("dst"); err != nil {
 		return err
 	}
 	if dst.B != m.b || dst.H != m.h || dst.L != len(outputs) || dst.D != m.inner {
@@ -240,17 +221,17 @@ func (m *Matrix) checkRows(dst *Tensor, outputs []int32) error {
 			return fail(ErrOption, "outputs[%d] is %d, want 0 to %d", i, output, m.cols-1)
 		}
 	}
-	if err := checkDistinct("dst", dst); err != nil {
+	if err := dst.CheckDistinct("dst"); err != nil {
 		return err
 	}
-	all := [...]views.Extent{extentOf("dst", dst), {Name: "outputs", Size: 4 * uintptr(len(outputs))}}
+	all := [...]views.Extent{dst.Extent("dst"), {Name: "outputs", Size: 4 * uintptr(len(outputs))}}
 	all[0].Begin, all[1].Begin = operand.Address(dst.Data, 0), operand.Address(outputs, 0)
 	return views.CheckApart(all[:1], all[1:])
 }
 
 // rowsOfPanel decodes outputs of one panel into the rows of dst, which begin with its data.
-func (m *Matrix) rowsOfPanel(t *tuning.Row, dst Tensor, b, h int, outputs []int32,
-	w *scratch) {
+func (m *matrixBody) rowsOfPanel(t *tuning.Row, dst views.Tensor, b, h int, outputs []int32,
+	w *productMemory) {
 	first := int(outputs[0]) / panel * panel
 	for k := 0; k < m.inner; k += product.Inner {
 		steps := min(product.Inner, m.inner-k)
@@ -274,9 +255,9 @@ func (m *Matrix) rowsOfPanel(t *tuning.Row, dst Tensor, b, h int, outputs []int3
 
 // decodePanel is some inner steps from k on of the panel of columns from first on, as float32: what
 // products multiply by.
-func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
-	w *scratch) []float32 {
-	if m.format == F32 {
+func (m *matrixBody) decodePanel(t *tuning.Row, b, h, k, first, steps int,
+	w *productMemory) []float32 {
+	if m.format == kernel.F32 {
 		return elements[float32](m.panels(b, h, k, first, panel))
 	}
 	w.k = grow(w.k, product.Inner*panel)
@@ -287,6 +268,6 @@ func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
 		return w.k
 	}
 	right, layout := m.typedPanels(t, b, h, k, first, panel, 1)
-	narrow.Widen(t.ISA, kernel.Format(m.format), w.k, right, layout.PanelStride, &layout)
+	narrow.Widen(t.ISA, m.format, w.k, right, layout.PanelStride, &layout)
 	return w.k
 }

@@ -166,15 +166,8 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 // inSmallUnits computes a product in units as for many workers, whatever its size.
 func inSmallUnits(t *testing.T, dst, a Tensor, m *Matrix) {
 	t.Helper()
-	must(t, m.checkMatMul(&dst, &a, nil))
-	q := targets{&tuned, []Tensor{dst}, []*Matrix{m}, nil}
-	inputs, _ := inputsOf(&tuned, a, q.ms).next(new(scratch), a.L)
-	inputs.run()
-	p := q.product(&inputs, share{rows: inputs.rows()})
-	p.partition(64)
-	for i := range p.tasks() {
-		p.task(i)
-	}
+	on := &oneByOne{workers: 64, memory: new(productMemory)}
+	must(t, on.memory.MulMatrix(on, &tuned, viewed(&dst), viewed(&a), bodyOf(m), nil))
 }
 
 // int8Product is a·b by the definition of products in integers, bias left out.
@@ -422,12 +415,12 @@ func BenchmarkMatrix(b *testing.B) {
 				})
 			}
 			b.Run(at+"/read", func(b *testing.B) {
-				data := make([]float32, len(m.data)/4) // none is NaN, which would end the loop
+				data := make([]float32, len(m.body.Elements())/4) // none is NaN, which would end the loop
 				fillWith(data, 1)
 				for b.Loop() {
 					maxOf(data)
 				}
-				perSecond(b, float64(len(m.data)), "GB/s")
+				perSecond(b, float64(len(m.body.Elements())), "GB/s")
 			})
 			b.Run(at+"/pack", func(b *testing.B) {
 				for b.Loop() {
@@ -486,7 +479,7 @@ func someOutputs(r *rand.Rand, most, cols int) (outputs []int32) {
 
 // allOutputs is every output of a matrix in order.
 func allOutputs(m *Matrix) (outputs []int32) {
-	for c := range m.cols {
+	for c := range outputsOf(m) {
 		outputs = append(outputs, int32(c))
 	}
 	return outputs
@@ -495,7 +488,8 @@ func allOutputs(m *Matrix) (outputs []int32) {
 // checkRowsOf compares rows of a matrix with its weights.
 func checkRowsOf(t testing.TB, what string, m *Matrix, weights Tensor, outputs []int32) {
 	t.Helper()
-	dst := BHLD(nans(m.b*m.h*len(outputs)*m.inner), m.b, m.h, len(outputs), m.inner)
+	batch, heads, inputs, _ := m.Dims()
+	dst := BHLD(nans(batch*heads*len(outputs)*inputs), batch, heads, len(outputs), inputs)
 	must(t, m.Rows(dst, outputs))
 	mustEqualBits(t, what, dst.Data, rowsAt(weights, outputs).Data)
 }
@@ -525,7 +519,7 @@ func TestRowsAreTheirDefinition(t *testing.T) {
 			m, err := PackMatrix(w, c)
 			must(t, err)
 			checkRowsOf(t, "all rows", m, want, allOutputs(m))
-			checkRowsOf(t, "some rows", m, want, someOutputs(random(t.Name()), 20, m.cols))
+			checkRowsOf(t, "some rows", m, want, someOutputs(random(t.Name()), 20, outputsOf(m)))
 			checkRowsOf(t, "no row", m, want, nil)
 			must(t, m.Close())
 		})
@@ -565,7 +559,7 @@ func TestRowsOfBlocks(t *testing.T) {
 			want := zeros(1, 1, outputs, inputs)
 			if blocks.Type(typ).Halves() {
 				w := tensor(r, normal, 1, 1, inputs, outputs)
-				want = weightsOf(formatOfHalves(blocks.Type(typ)), w)
+				want = weightsOf(formatOfHalf(typ), w)
 				for i, x := range want.Data {
 					e := f32.ToF16(x)
 					if typ == BlockBF16 {
@@ -633,7 +627,7 @@ func FuzzRows(f *testing.F) {
 		anyTuning(t, r)
 		m, weights := drawMatrix(t, r)
 		defer m.Close()
-		outputs := someOutputs(r, 20, m.cols)
+		outputs := someOutputs(r, 20, outputsOf(m))
 		want := rowsAt(weights, outputs)
 		const canary = 12345
 		operands.Used = [3]int{}
@@ -645,9 +639,9 @@ func FuzzRows(f *testing.F) {
 		if len(outputs) > 0 && r.IntN(4) == 0 {
 			spoiled := append([]int32(nil), outputs...)
 			at := r.IntN(len(spoiled))
-			spoiled[at] = []int32{-1, int32(m.cols), -1 << 31, 1<<31 - 1}[r.IntN(4)]
+			spoiled[at] = []int32{-1, int32(outputsOf(m)), -1 << 31, 1<<31 - 1}[r.IntN(4)]
 			mustFail(t, "Rows", m.Rows(out, spoiled), ErrOption,
-				fmt.Sprintf("outputs[%d] is %d, want 0 to %d", at, spoiled[at], m.cols-1))
+				fmt.Sprintf("outputs[%d] is %d, want 0 to %d", at, spoiled[at], outputsOf(m)-1))
 		}
 		must(t, m.Rows(out, outputs))
 		gather(t, got, out, canary)
@@ -748,7 +742,7 @@ func TestMatrixSaysItsFormat(t *testing.T) {
 		m, err := PackBlocks(make([]byte, of.Bytes), typ, 1, of.Inputs, MatrixConfig{})
 		must(t, err)
 		if blocks.Type(typ).Halves() {
-			check(m, formatOfHalves(blocks.Type(typ)), 0)
+			check(m, formatOfHalf(typ), 0)
 		} else {
 			check(m, Blocks, typ)
 		}

@@ -232,15 +232,8 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 		return err
 	}
 	defer endCall(call)
-	x := &call.Memory.multiplication
-	*x = multiplication{t: &tuned, dst: dst, a: a, b: b}
-	if err := x.check(); err != nil || x.dst.empty() {
-		return err
-	}
-	workers := call.WorkersFor(x.cost())
-	x.partition(workers)
-	matricesOf(call).share(x, workers, x.tasks(), x.cost())
-	return nil
+	on, w := matricesOf(call)
+	return w.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&b))
 }
 
 // MulMatrix works like [Matrix.MatMul], on all workers of the pool.
@@ -253,13 +246,8 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return err
 	}
 	defer endCall(call)
-	if err := m.checkMatMul(&dst, &a, bias); err != nil {
-		return err
-	}
-	ms := []*Matrix{m}
-	call.Memory.products.set(&tuned, []Tensor{dst}, ms, [][]float32{bias})
-	matricesOf(call).multiply(inputsOf(&tuned, a, ms))
-	return nil
+	on, w := matricesOf(call)
+	return w.MulMatrix(on, &tuned, viewed(&dst), viewed(&a), bodyOf(m), bias)
 }
 
 // MulMatrices works like the function [MulMatrices], on all workers of the pool, as one piece of
@@ -273,12 +261,8 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 		return err
 	}
 	defer endCall(call)
-	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
-		return err
-	}
-	call.Memory.products.set(&tuned, dsts, ms, biases)
-	matricesOf(call).multiply(inputsOf(&tuned, a.checked(), ms))
-	return nil
+	on, w := matricesOf(call)
+	return w.MulMatrices(on, &tuned, allViewed(dsts), viewed(&a), bodiesOf(ms), biases)
 }
 
 // MulExperts works like the function [MulExperts], on all workers of the pool, among which the
@@ -293,15 +277,8 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 		return err
 	}
 	defer endCall(call)
-	x := expertCall{t: &tuned, dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
-	if err := x.check(); err != nil || x.dst.empty() {
-		return err
-	}
-	r := &call.Memory.scratch.routes
-	x.route(r)
-	call.Memory.products.set(&tuned, []Tensor{x.dst}, ms, biases)
-	matricesOf(call).multiply(x.inputs(r))
-	return nil
+	on, w := matricesOf(call)
+	return w.MulExperts(on, &tuned, viewed(&dst), viewed(&a), bodiesOf(ms), viewed(&experts), biases)
 }
 
 // PackMatrix works like the function [PackMatrix], on all workers of the pool.
@@ -314,14 +291,9 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 		return nil, err
 	}
 	defer endCall(call)
-	x, err := newPacking(&tuned, w, c)
-	if err != nil {
-		return nil, err
-	}
-	workers := call.WorkersFor(x.cost())
-	x.divide(workers)
-	matricesOf(call).share(x, workers, x.tasks(), x.cost())
-	return x.finish()
+	on, _ := matricesOf(call)
+	m, err := packMatrixOn(on, &tuned, viewed(&w), c.body())
+	return withBody(m), err
 }
 
 // PackBlocks works like the function [PackBlocks], on all workers of the pool.
@@ -335,12 +307,9 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 		return nil, err
 	}
 	defer endCall(call)
-	x, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
-	if err != nil {
-		return nil, err
-	}
-	matricesOf(call).share(x, call.WorkersFor(x.cost()), x.tasks(), x.cost())
-	return x.finish()
+	on, _ := matricesOf(call)
+	m, err := packBlocksOn(on, data, blocks.Type(t), outputs, inputs, c.body())
+	return withBody(m), err
 }
 
 // Update is [State.Update] on all workers of the pool.

@@ -12,15 +12,14 @@ import (
 
 // worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call, too.
 type worker struct {
-	scratch scratch
+	scratch  scratch
+	products productMemory
 
-	attention      attention
-	update         pooledUpdate
-	writing        writing
-	multiplication multiplication
-	products       products
-	matrices       matrixCall
-	parts          callerParts
+	attention attention
+	update    pooledUpdate
+	writing   writing
+	matrices  matrixCall
+	parts     callerParts
 }
 
 // poolCall is a call of a Pool.
@@ -29,15 +28,15 @@ type poolCall = pool.Call[*worker]
 func newWorker() *worker { return new(worker) }
 
 // Forget lets go of the buffers of a caller whose tasks are done.
-func (w *worker) Forget() { w.scratch.forget() }
+func (w *worker) Forget() { w.products.Forget() }
 
 // endCall ends a call, and lets go of the caller's buffers.
 func endCall(c *poolCall) {
 	w := c.Memory
-	w.attention.plan, w.update, w.multiplication = plan{}, pooledUpdate{}, multiplication{}
-	w.writing, w.parts, w.matrices = writing{}, callerParts{}, matrixCall{}
-	w.products.drop()
+	w.attention.plan, w.update, w.writing = plan{}, pooledUpdate{}, writing{}
+	w.matrices, w.parts = matrixCall{}, callerParts{}
 	w.attention.call.drop()
+	w.products.Drop()
 	c.End()
 }
 
@@ -269,46 +268,25 @@ func (callerParts) Begin(*worker) {}
 
 func (x *callerParts) Task(_ *worker, i int) { x.Work(i) }
 
-// matrixCall is a call of products by matrices, and the work at hand of it.
+// matrixCall is a call of products by matrices: their work at hand, in a worker's memory for them.
 type matrixCall struct {
-	call *poolCall
-	matrixWork
+	*poolCall
+	work productWork
 }
 
-// matrixWork is work in a worker's memory for products.
-type matrixWork interface {
-	begin(w *scratch)
-	task(w *scratch, i int)
+// matricesOf is a call with its memory for products.
+func matricesOf(c *poolCall) (*matrixCall, *productMemory) {
+	x := &c.Memory.matrices
+	x.poolCall = c
+	return x, &c.Memory.products
 }
 
-func (x *matrixCall) Begin(w *worker) { x.begin(&w.scratch) }
-
-func (x *matrixCall) Task(w *worker, i int) { x.task(&w.scratch, i) }
-
-// matricesOf is the matrices' part of a call.
-func matricesOf(c *poolCall) *matrixCall {
-	c.Memory.matrices.call = c
-	return &c.Memory.matrices
+// Share computes all tasks of some work.
+func (x *matrixCall) Share(of productWork, workers, tasks int, cost float64) {
+	x.work = of
+	x.poolCall.Share(x, workers, tasks, cost)
 }
 
-// multiply computes the products of a call, whose arguments are valid.
-func (x *matrixCall) multiply(inputs preparation) {
-	q, w := &x.call.Memory.products, &x.call.Memory.scratch
-	q.inputs = inputs
-	y := &q.inputs
-	most, ok := y.atOnce(), false
-	for *y, ok = y.next(w, most); ok; *y, ok = y.next(w, most) {
-		cost := q.take()
-		workers := x.call.WorkersFor(cost)
-		if q.own = y.short(); y.needs != 0 && !q.own {
-			x.share(y, workers, y.divide(workers), y.cost())
-		}
-		x.share(q, workers, q.partition(workers), cost)
-	}
-}
+func (x *matrixCall) Begin(w *worker) { x.work.Begin(&w.products) }
 
-// share computes all tasks of some work.
-func (x *matrixCall) share(of matrixWork, workers, tasks int, cost float64) {
-	x.matrixWork = of
-	x.call.Share(x, workers, tasks, cost)
-}
+func (x *matrixCall) Task(w *worker, i int) { x.work.Task(&w.products, i) }

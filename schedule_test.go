@@ -274,14 +274,8 @@ func setSequential(t *testing.T, inOrder bool, bytes int) {
 // memory in order, and the caller's keys and values as before.
 func TestScheduleReadsOnePanel(t *testing.T) {
 	setSequential(t, false, 0)
-	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
-	must(t, err)
 	for _, one := range []bool{false, true} {
 		tuned.OnePanel = one
-		p := projection{t: &tuned, dst: zeros(1, 1, 2, panel), m: m}
-		if got := p.panelsSequential(); got != one {
-			t.Errorf("OnePanel %t: a matrix is read in order: %t", one, got)
-		}
 		views, panels := viewsOfRows(t, 2), cacheOfRows(t, F32, 2)
 		if views.inOrder || (panels.inOrderRows > 0) != one {
 			t.Errorf("OnePanel %t: views in order %t, packed panels of up to %d rows", one,
@@ -394,12 +388,6 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 					got.PrefetchOne, got.PrefetchFew, c.want)
 			}
 		}
-	}
-	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
-	must(t, err)
-	defer m.Close()
-	if _, got := m.floatPanels(&tuned, 0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
-		t.Errorf("a matrix: %d and %d bytes ahead", got.PrefetchOne, got.PrefetchFew)
 	}
 }
 

@@ -28,13 +28,17 @@ type workCase struct {
 // workCall is a call, and how a test makes it.
 type workCall struct {
 	call func(p *Pool) error
-	make func(w *worker) // without its division
+	make func(w *worker) // of attention, without its division
+
+	product func(on *oneByOne) // of products
 }
 
 // divided is the call for some workers.
 func (c *workCall) divided(workers int) *dividedCall {
-	d := &dividedCall{new(worker), workers}
-	c.make(d.worker)
+	d := &dividedCall{new(worker), workers, c.product}
+	if c.make != nil {
+		c.make(d.worker)
+	}
 	return d
 }
 
@@ -42,6 +46,7 @@ func (c *workCall) divided(workers int) *dividedCall {
 type dividedCall struct {
 	worker  *worker
 	workers int
+	product func(on *oneByOne)
 }
 
 // phases computes all tasks of a call, one after another, and brings times, of phases that follow
@@ -65,36 +70,21 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		}
 		at++
 	}
+	if c.product != nil {
+		one := &oneByOne{workers: c.workers, memory: &w.products, timed: timed}
+		c.product(one)
+		return times
+	}
 	phase := func(x pool.Work[*worker], tasks int) {
 		x.Begin(w)
 		timed(tasks, func(i int) { x.Task(w, i) })
 	}
-	switch {
-	case len(w.products.ms) > 0:
-		q := &w.products
-		x := &q.inputs
-		most, ok := x.atOnce(), false
-		for *x, ok = x.next(&w.scratch, most); ok; *x, ok = x.next(&w.scratch, most) {
-			q.take()
-			if q.own = x.short(); q.own { // as a phase of which each worker has a task
-				timed(c.workers, func(int) { q.begin(&w.scratch) })
-			} else {
-				phase(&matrixCall{matrixWork: x}, x.divide(c.workers))
-			}
-			phase(&matrixCall{matrixWork: q}, q.partition(c.workers))
-		}
-	case !w.multiplication.dst.empty():
-		x := &w.multiplication
-		x.partition(c.workers)
-		phase(&matrixCall{matrixWork: x}, x.tasks())
-	default:
-		a := &w.attention
-		a.schedule(c.workers)
-		if a.plan.packed == &a.once {
-			phase(keyPacking{&a.plan}, a.plan.packingTasks())
-		}
-		phase(a, a.tasks)
+	a := &w.attention
+	a.schedule(c.workers)
+	if a.plan.packed == &a.once {
+		phase(keyPacking{&a.plan}, a.plan.packingTasks())
 	}
+	phase(a, a.tasks)
 	return times
 }
 
@@ -185,9 +175,8 @@ func workCases() (all []workCase) {
 		r := random("work")
 		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
-		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(on *worker) {
-			on.multiplication = multiplication{t: &tuned, dst: dst, a: a, b: w}
-			must(tb, on.multiplication.check())
+		return workCall{call: func(p *Pool) error { return p.MatMul(dst, a, w) }, product: func(on *oneByOne) {
+			must(tb, on.memory.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&w)))
 		}}
 	}})
 	return all
@@ -203,7 +192,7 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 	q, dst := tensor(r, normal, s.b, h, s.lq, s.d), zeros(s.b, h, s.lq, s.dv)
 	k, v := tensor(r, normal, s.b, s.kvh, s.lk, s.d), tensor(r, normal, s.b, s.kvh, s.lk, s.dv)
 	if !cached {
-		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(on *worker) {
+		return workCall{call: func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, make: func(on *worker) {
 			on.attention.plan = newPlan(dst, q, k, v, o)
 			must(tb, on.attention.plan.init(o))
 		}}
@@ -215,7 +204,7 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 		v = Tensor{}
 	}
 	must(tb, c.Append(k, v))
-	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(on *worker) {
+	return workCall{call: func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, make: func(on *worker) {
 		on.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
 		must(tb, c.plan(&on.attention.plan, o))
 	}}
@@ -227,9 +216,9 @@ func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)
 		m, err := pack(tb)
 		must(tb, err)
 		dst, a := zeros(1, 1, rows, workOutputs), tensor(random("rows"), normal, 1, 1, rows, workOutputs)
-		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(on *worker) {
-			on.products.set(&tuned, []Tensor{dst}, []*Matrix{m}, nil)
-			on.products.inputs = inputsOf(&tuned, a, []*Matrix{m})
+		call := func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }
+		return workCall{call: call, product: func(on *oneByOne) {
+			must(tb, on.memory.MulMatrix(on, &tuned, viewed(&dst), viewed(&a), bodyOf(m), nil))
 		}}
 	}}
 }

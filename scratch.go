@@ -4,8 +4,6 @@ import (
 	"sync"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
-	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
@@ -45,13 +43,6 @@ type scratch struct {
 	scanned    bool                 // finite is known
 	finite     bool                 // none of the values at hand is NaN or infinite
 	writer     packed.Writer        // rows on their way into a cache or store
-	rotated    []float32            // rows on their way into a product
-	rounded    integers.Rows        // the same as integers
-	scales     []float32            // and their scales
-	blocks     []blockwise.Row      // rows on their way into a product by blocks
-	routes     routes               // where they go, if they are of several matrices
-	inputs     preparation          // with these, of few rows, while the worker has a job
-	unpacked   *blockwise.Memory    // of a panel of it
 	ints       intScratch           // of calls in integers
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
@@ -126,21 +117,6 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
-}
-
-// forget lets go of the caller's buffers.
-func (w *scratch) forget() {
-	if w.inputs.needs != 0 {
-		w.inputs = preparation{}
-	}
-}
-
-// blockMemory is memory for unpacked blocks.
-func (w *scratch) blockMemory() *blockwise.Memory {
-	if w.unpacked == nil {
-		w.unpacked = new(blockwise.Memory)
-	}
-	return w.unpacked
 }
 
 // head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that

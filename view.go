@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -175,6 +176,13 @@ const (
 )
 
 var negInf = kernel.NegInf
+
+// viewed is a view as packages below know it, and allViewed are several: their fields are the same.
+func viewed[T any](v *View[T]) *views.View[T] { return (*views.View[T])(v) }
+
+func allViewed(all []Tensor) []views.Tensor {
+	return unsafe.Slice((*views.Tensor)(unsafe.Pointer(unsafe.SliceData(all))), len(all))
+}
 
 // Short names of what kernels share.
 

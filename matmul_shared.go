@@ -1,0 +1,154 @@
+package attn
+
+import (
+	"sync"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// Calls that workers share, and the memory that each of them computes in.
+
+// productMemory is the memory of a goroutine that multiplies. That of a caller has the call, too.
+type productMemory struct {
+	k, s     []float32         // packed columns, and sums of products
+	rotated  []float32         // rows on their way into a product
+	rounded  integers.Rows     // the same as integers
+	scales   []float32         // and their scales
+	blocks   []blockwise.Row   // rows on their way into a product by blocks
+	routes   routes            // where they go, if they are of several matrices
+	inputs   preparation       // with these, of few rows, while the worker has a job
+	unpacked *blockwise.Memory // of a panel of it
+
+	multiplication multiplication
+	products       products
+}
+
+var productMemories = sync.Pool{New: func() any { return new(productMemory) }}
+
+// blockMemory is memory for unpacked blocks.
+func (w *productMemory) blockMemory() *blockwise.Memory {
+	if w.unpacked == nil {
+		w.unpacked = new(blockwise.Memory)
+	}
+	return w.unpacked
+}
+
+// Forget lets go of the buffers of a caller whose tasks are done.
+func (w *productMemory) Forget() {
+	if w.inputs.needs != 0 {
+		w.inputs = preparation{}
+	}
+}
+
+// Drop lets go of the caller's buffers when a call is over.
+func (w *productMemory) Drop() {
+	w.multiplication = multiplication{}
+	w.products.drop()
+}
+
+// productWork is work in tasks, which workers do in memory of their own.
+type productWork interface {
+	Begin(w *productMemory) // comes before the first task of each worker
+	Task(w *productMemory, i int)
+}
+
+// productWorkers share the work of a call.
+type productWorkers interface {
+	// WorkersFor returns how many workers a call that takes about cost nanoseconds is for.
+	WorkersFor(cost float64) int
+	// Share does all tasks of some work on so many of them.
+	Share(x productWork, workers, tasks int, cost float64)
+}
+
+// MatMul is matMul on workers.
+func (w *productMemory) MatMul(on productWorkers, t *tuning.Row, dst, a, b *views.Tensor) error {
+	x := &w.multiplication
+	*x = multiplication{t: t, dst: *dst, a: *a, b: *b}
+	if err := x.check(); err != nil || x.dst.Empty() {
+		return err
+	}
+	workers := on.WorkersFor(x.cost())
+	x.partition(workers)
+	on.Share(x, workers, x.tasks(), x.cost())
+	return nil
+}
+
+// MulMatrix is the method MatMul of a matrix on workers.
+func (w *productMemory) MulMatrix(on productWorkers, t *tuning.Row, dst, a *views.Tensor, m *matrixBody,
+	bias []float32) error {
+	if err := m.checkMatMul(dst, a, bias); err != nil {
+		return err
+	}
+	ms := []*matrixBody{m}
+	w.products.set(t, []views.Tensor{*dst}, ms, [][]float32{bias})
+	w.multiply(on, inputsOf(t, *a, ms))
+	return nil
+}
+
+// MulMatrices is mulMatrices on workers.
+func (w *productMemory) MulMatrices(on productWorkers, t *tuning.Row, dsts []views.Tensor,
+	a *views.Tensor, ms []*matrixBody, biases [][]float32) error {
+	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
+		return err
+	}
+	w.products.set(t, dsts, ms, biases)
+	w.multiply(on, inputsOf(t, a.Checked(), ms))
+	return nil
+}
+
+// MulExperts is mulExperts on workers.
+func (w *productMemory) MulExperts(on productWorkers, t *tuning.Row, dst, a *views.Tensor,
+	ms []*matrixBody, experts *views.View[int32], biases [][]float32) error {
+	x := expertCall{t: t, dst: *dst, a: *a, ms: ms, chosen: *experts, biases: biases}
+	if err := x.check(); err != nil || x.dst.Empty() {
+		return err
+	}
+	x.route(&w.routes)
+	w.products.set(t, []views.Tensor{x.dst}, ms, biases)
+	w.multiply(on, x.inputs(&w.routes))
+	return nil
+}
+
+// multiply computes the products of a call, whose arguments are valid.
+func (w *productMemory) multiply(on productWorkers, inputs preparation) {
+	q := &w.products
+	q.inputs = inputs
+	x := &q.inputs
+	most, ok := x.atOnce(), false
+	for *x, ok = x.next(w, most); ok; *x, ok = x.next(w, most) {
+		cost := q.take()
+		workers := on.WorkersFor(cost)
+		if q.own = x.short(); x.needs != 0 && !q.own {
+			on.Share(x, workers, x.divide(workers), x.cost())
+		}
+		on.Share(q, workers, q.partition(workers), cost)
+	}
+}
+
+// packMatrixOn is packMatrix on workers.
+func packMatrixOn(on productWorkers, t *tuning.Row, w *views.Tensor, c matrixConfig) (*matrixBody,
+	error) {
+	x, err := newPacking(t, *w, c)
+	if err != nil {
+		return nil, err
+	}
+	workers := on.WorkersFor(x.cost())
+	x.divide(workers)
+	on.Share(x, workers, x.tasks(), x.cost())
+	return x.finish()
+}
+
+// packBlocksOn is packBlocks on workers.
+func packBlocksOn(on productWorkers, data []byte, t blocks.Type, outputs, inputs int,
+	c matrixConfig) (*matrixBody, error) {
+	x, err := newBlockPacking(data, t, outputs, inputs, c)
+	if err != nil {
+		return nil, err
+	}
+	on.Share(x, on.WorkersFor(x.cost()), x.tasks(), x.cost())
+	return x.finish()
+}
