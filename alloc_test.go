@@ -18,7 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
-	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -464,7 +464,7 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	defer pool.Close()
 	rows, inner := 300, 300
 	if few() {
-		rows, inner = 60, product.Inner+1
+		rows, inner = 60, matmul.Inner+1
 	}
 	row := tuned
 	row.L2 = 0 // so that sums are gathered in scratch memory

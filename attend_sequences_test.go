@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/dev/guard"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // sequenceUser is what one goroutine brings to calls over sequences of a store.
@@ -891,7 +892,7 @@ func TestDocumentsAreDivided(t *testing.T) {
 	p.opt.Documents = []int{1000, 3000}
 	long.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, long.plan.initDocuments(&long.call, &p.opt))
-	if long.schedule(4); long.tasks < 4*tasksPerWorker {
-		t.Errorf("%d units of 2 long documents, want at least %d", long.tasks, 4*tasksPerWorker)
+	if long.schedule(4); long.tasks < 4*tuning.TasksPerWorker {
+		t.Errorf("%d units of 2 long documents, want at least %d", long.tasks, 4*tuning.TasksPerWorker)
 	}
 }

@@ -2,7 +2,6 @@ package attn
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -34,14 +33,6 @@ var (
 	// ErrFormat: binary data is not what MarshalBinary or Save wrote.
 	ErrFormat = views.ErrFormat
 )
-
-// orOne is a dimension that may be 1 instead, which stands for all.
-func orOne(n int) string {
-	if n == 1 {
-		return "1"
-	}
-	return fmt.Sprintf("%d or 1", n)
-}
 
 // fail returns an error of one of these kinds: "attn: shape mismatch: k.H is 3, want …".
 func fail(as error, format string, args ...any) error {

@@ -4,6 +4,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
@@ -58,13 +59,13 @@ func formatOfHalf(t BlockType) Format {
 // oneByOne stands for workers, and does their tasks one after the other.
 type oneByOne struct {
 	workers int
-	memory  *productMemory
+	memory  *matmul.Memory
 	timed   func(tasks int, task func(i int)) // nil: they are not timed
 }
 
 func (o *oneByOne) WorkersFor(float64) int { return o.workers }
 
-func (o *oneByOne) Share(x productWork, workers, tasks int, _ float64) {
+func (o *oneByOne) Share(x matmul.Work, workers, tasks int, _ float64) {
 	if o.timed == nil {
 		o.timed = func(tasks int, task func(i int)) {
 			for i := range tasks {

@@ -16,13 +16,11 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache tokens_file store attend_sequences
-		state state_update pool_calls pool_work matrix matmul matmul_shared matmul_pack matmul_file matmul_typed
-		matmul_blocks matmul_several matmul_experts vector inspect`},
+		state state_update pool_calls pool_work matrix vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
-		kind_bits kind_integers kind_latent gather integers scratch prefetch
-		matmul_prepare`},
+		kind_bits kind_integers kind_latent gather integers scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences"},
 	{Name: "kernels", Files: `kernel kernel_generic kernel_amd64 kernel_arm64
 		kernel_noasm`},

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/matmul"
 )
 
 // integerBlockTypes are those in blocks, all but BlockF16 and BlockBF16.
@@ -68,7 +68,7 @@ var blockShapes = []productShape{
 	{1, 1, 3, 512, 40, 1, 1},
 	{2, 3, 5, 1280, 23, 1, 1},
 	{1, 1, 13, 3072, 17, 1, 1},
-	{1, 1, product.Rows + 14, 256, 33, 1, 1},
+	{1, 1, matmul.Rows + 14, 256, 33, 1, 1},
 }
 
 // oddBlockShapes have inputs that only blocks of 32 have, or of 64.
@@ -202,7 +202,7 @@ func TestBlockProductsAreAccurate(t *testing.T) {
 // Plain halves become what PackMatrix makes of the same numbers.
 func TestBlocksOfHalves(t *testing.T) {
 	for typ, format := range map[BlockType]Format{BlockF16: F16, BlockBF16: BF16} {
-		const cols, inner = 37, 2*product.Inner + 9
+		const cols, inner = 37, 2*matmul.Inner + 9
 		w := tensor(random(t.Name()), normal, 1, 1, cols, inner)
 		var data []byte
 		for _, e := range w.Data {

@@ -12,9 +12,9 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/measure"
 	"github.com/seed-1415985d/attn/internal/memory"
-	"github.com/seed-1415985d/attn/internal/product"
 )
 
 // expertProblem is a call of MulExperts, and what it is to compute.
@@ -88,7 +88,11 @@ func (x *expertProblem) want(t testing.TB) Tensor {
 			}
 			a := BHLD(x.a.Row(0, min(j, x.a.H-1), i), 1, 1, 1, x.a.D)
 			dst := BHLD(want.Row(0, j, i), 1, 1, 1, want.D)
-			must(t, x.ms[which].MatMul(dst, a, biasOf(x.biases, int(which))))
+			var bias []float32
+			if x.biases != nil {
+				bias = x.biases[which]
+			}
+			must(t, x.ms[which].MatMul(dst, a, bias))
 		}
 	}
 	return want
@@ -158,7 +162,7 @@ func TestMulExpertsOfEachKind(t *testing.T) {
 			}
 			tokens := 3
 			if !testing.Short() && r.IntN(2) == 0 { // emulated machines would take long
-				tokens = product.Rows + 5
+				tokens = matmul.Rows + 5
 			}
 			x := newExpertProblem(r, append(ms, rounded), tokens, 3)
 			x.a = tensor(r, normal, 1, 1, tokens, inputs)

@@ -24,9 +24,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/file"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
-	"github.com/seed-1415985d/attn/internal/product"
 )
 
 const headerSize = file.HeaderSize
@@ -148,7 +148,7 @@ func heapAllocated() uint64 {
 // The form is fixed: other versions and machines read it. Here it is written from its definition.
 func TestMatrixFileForm(t *testing.T) {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	w := tensor(random("form"), normal, 1, 2, product.Inner+6, 19)
+	w := tensor(random("form"), normal, 1, 2, matmul.Inner+6, 19)
 	for _, c := range []MatrixConfig{{}, {Format: I8, Integers: true}} {
 		m, err := PackMatrix(w, c)
 		must(t, err)
@@ -156,13 +156,13 @@ func TestMatrixFileForm(t *testing.T) {
 		if c.Integers {
 			mark, group = 1, 4
 		}
-		want := formOfHeader("attnMat", c.Format, mark, 1, 2, product.Inner+6, 19, 0, 0)
+		want := formOfHeader("attnMat", c.Format, mark, 1, 2, matmul.Inner+6, 19, 0, 0)
 		sum := crc32.Checksum(want[:60], table)
 		var scales, elements []byte
 		for h := range 2 {
 			columns, its := make([][]float32, 32), make([]float32, 32)
 			for c2 := range columns {
-				columns[c2] = make([]float32, product.Inner+8)
+				columns[c2] = make([]float32, matmul.Inner+8)
 				if c2 < 19 {
 					column, scale := storedColumn(c.Format, &w, 0, h, c2)
 					copy(columns[c2], column)
@@ -205,7 +205,7 @@ func TestMatrixFileForm(t *testing.T) {
 
 // Every machine, little-endian or big, writes these bytes, and reads them: see TestMatrixFile.
 func TestMatrixFileGolden(t *testing.T) {
-	w := goldenTensor(goldenRandom("matrix file"), 4, 2, 1, product.Inner+10, 21)
+	w := goldenTensor(goldenRandom("matrix file"), 4, 2, 1, matmul.Inner+10, 21)
 	for i, want := range []string{"de7151b453e055ba", "0bccfca48a497d96",
 		"d5d3c9886beee859", "f90d55fc7ad14873", "91fb012ed09738e3"} {
 		m, err := PackMatrix(w, matrixConfigs[i])
@@ -527,7 +527,7 @@ func mustBeUseful(t *testing.T, m *Matrix) {
 // Integers that no column becomes with its scale are refused by who reads them, and those of the
 // smallest columns are not.
 func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
-	const inputs, outputs, steps4, columns = product.Inner + 3, 21, product.Inner + 4, 32 // as packed
+	const inputs, outputs, steps4, columns = matmul.Inner + 3, 21, matmul.Inner + 4, 32 // as packed
 	w := tensor(random(t.Name()), normal, 2, 1, inputs, outputs)
 	for x := range inputs { // in the order of 0 to their number, subnormal
 		w.Row(1, 0, x)[4] = math.Float32frombits(uint32(x) % 70)
@@ -550,8 +550,8 @@ func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
 		if c.scaleTo == 0 {
 			m.body.Scales()[columns+c.output] = 0
 		}
-		for k := 0; k < inputs && c.elementsTo != -1; k += product.Inner {
-			steps := min(product.Inner, inputs-k)
+		for k := 0; k < inputs && c.elementsTo != -1; k += matmul.Inner {
+			steps := min(matmul.Inner, inputs-k)
 			layout := kernel.ScoreLayout(kernel.I8, steps, kernel.RoundUp(outputs, panel))
 			for i := range steps {
 				at := kernel.PlaceOf(kernel.I8, &layout, i, c.output)

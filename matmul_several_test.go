@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/matmul"
 )
 
 // severalMatrices are matrices of every format and some block types for the same inputs.
@@ -33,7 +33,7 @@ func TestMulMatrices(t *testing.T) {
 	ms := severalMatrices(t, inputs)
 	r := random(t.Name())
 	forEach(t, func(t *testing.T) {
-		for _, rows := range []int{1, 3, product.Rows + 5} {
+		for _, rows := range []int{1, 3, matmul.Rows + 5} {
 			for _, first := range []int{0, 3} { // with and without what needs nothing
 				some := ms[first:]
 				a := tensor(r, normal, 2, 1, rows, inputs)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
-	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -22,22 +22,22 @@ var productShapes = []productShape{
 	{1, 1, 1, 1, 1, 1, 1},
 	{1, 1, 3, 4, 3, 1, 1},
 	{1, 1, 2, 70, 21, 1, 1},
-	{1, 1, inPlaceRows, product.Inner + 3, 40, 1, 1},
-	{1, 1, inPlaceRows + 1, 2*product.Inner + Block + 1, productCols + 25, 1, 1},
-	{1, 1, product.Rows + 7, 33, 16, 1, 1},
-	{1, 1, 2*product.Rows + 1, 5, 2*productCols + 9, 1, 1},
+	{1, 1, inPlaceRows, matmul.Inner + 3, 40, 1, 1},
+	{1, 1, inPlaceRows + 1, 2*matmul.Inner + Block + 1, matmul.Cols + 25, 1, 1},
+	{1, 1, matmul.Rows + 7, 33, 16, 1, 1},
+	{1, 1, 2*matmul.Rows + 1, 5, 2*matmul.Cols + 9, 1, 1},
 	{2, 3, 7, 12, 19, 1, 1},
 	{2, 3, 7, 12, 19, 2, 1},
 	{2, 3, 7, 12, 19, 1, 3},
 	{2, 3, 2, 12, 19, 2, 3},
-	{2, 2, 5, product.Inner + 1, 8, 2, 2},
+	{2, 2, 5, matmul.Inner + 1, 8, 2, 2},
 	{0, 2, 5, 3, 4, 1, 2},
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
 // gatheredShape has more rows, steps and columns than one part has. Only products by float32 take
 // it another way than the others, see projection.gathers.
-var gatheredShape = productShape{1, 1, product.Rows + 1, product.Inner + 9, 2*productCols + 57, 1,
+var gatheredShape = productShape{1, 1, matmul.Rows + 1, matmul.Inner + 9, 2*matmul.Cols + 57, 1,
 	1}
 
 // productOperands are strided views with NaN around the elements, and the
@@ -338,14 +338,14 @@ func drawProduct(r *rand.Rand, kind distribution) *productCase {
 	rows, inner, cols := 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(20)
 	switch draw := r.IntN(1024); {
 	case draw == 0:
-		rows, inner, cols = length(r, product.Rows+20), length(r, product.Inner+20), length(r,
-			productCols+20)
+		rows, inner, cols = length(r, matmul.Rows+20), length(r, matmul.Inner+20), length(r,
+			matmul.Cols+20)
 	case draw < 25:
-		rows = 1 + r.IntN(product.Rows+20)
+		rows = 1 + r.IntN(matmul.Rows+20)
 	case draw < 50:
-		inner = 1 + r.IntN(product.Inner+20)
+		inner = 1 + r.IntN(matmul.Inner+20)
 	case draw < 75:
-		cols = 1 + r.IntN(productCols+20)
+		cols = 1 + r.IntN(matmul.Cols+20)
 	}
 	return &productCase{
 		dst:  zeros(batch, heads, rows, cols),
@@ -419,8 +419,8 @@ var matrixConfigs = func() (all []MatrixConfig) {
 // kinds.
 func everyMatrix(t *testing.T, f func(t *testing.T, w Tensor, c MatrixConfig)) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {1, 1, 70, 21}, {2, 3, 12, 19},
-		{1, 2, product.Inner + 3, 40}, {1, 1, 2*product.Inner + 6, packCols + 17},
-		{1, 1, 3, 2*packCols + 1}, {2, 1, 2 * product.Inner, 32}} {
+		{1, 2, matmul.Inner + 3, 40}, {1, 1, 2*matmul.Inner + 6, matmul.PackCols + 17},
+		{1, 1, 3, 2*matmul.PackCols + 1}, {2, 1, 2 * matmul.Inner, 32}} {
 		if few() && tuned.ISA == tuning.Generic && s[2]*s[3] > 20000 {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
-	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/matmul"
 )
 
 var matrixTypes = []Format{F32, F16, BF16, I8}
@@ -21,12 +21,12 @@ var matrixTypes = []Format{F32, F16, BF16, I8}
 // typedShapes are products in which parts of the inner index, groups of four steps, panels, few
 // rows and widened parts end anywhere.
 var typedShapes = append([]productShape{
-	{1, 1, 1, 2*product.Inner + 3, productCols + 9, 1, 1},
-	{1, 1, narrow.MaxRows, product.Inner + 6, 2*productCols + 17, 1, 1},
-	{1, 1, narrow.MaxRows + 1, product.Inner + 5, 2*productCols + 33, 1, 1},
-	{1, 1, 3, 2 * product.Inner, 2 * panel, 1, 1},
-	{1, 1, widenedRows + 1, 7, 2*productCols + 3, 1, 1},
-	{1, 2, widenedRows + product.Rows + narrow.MaxRows + 2, 5, 19, 1, 2},
+	{1, 1, 1, 2*matmul.Inner + 3, matmul.Cols + 9, 1, 1},
+	{1, 1, narrow.MaxRows, matmul.Inner + 6, 2*matmul.Cols + 17, 1, 1},
+	{1, 1, narrow.MaxRows + 1, matmul.Inner + 5, 2*matmul.Cols + 33, 1, 1},
+	{1, 1, 3, 2 * matmul.Inner, 2 * panel, 1, 1},
+	{1, 1, matmul.WidenedRows + 1, 7, 2*matmul.Cols + 3, 1, 1},
+	{1, 2, matmul.WidenedRows + matmul.Rows + narrow.MaxRows + 2, 5, 19, 1, 2},
 }, productShapes...)
 
 // transposedView is the same numbers with rows and columns exchanged, in rows that are apart.
@@ -166,7 +166,7 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 // inSmallUnits computes a product in units as for many workers, whatever its size.
 func inSmallUnits(t *testing.T, dst, a Tensor, m *Matrix) {
 	t.Helper()
-	on := &oneByOne{workers: 64, memory: new(productMemory)}
+	on := &oneByOne{workers: 64, memory: new(matmul.Memory)}
 	must(t, on.memory.MulMatrix(on, &tuned, viewed(&dst), viewed(&a), bodyOf(m), nil))
 }
 

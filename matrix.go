@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/matmul"
 )
 
 // MatMul computes the matrix products dst = a·b of each batch and head, as in
@@ -23,7 +24,7 @@ import (
 // MatMul packs b each time. Weights that are used more than once are better
 // kept in a [Matrix].
 func MatMul(dst, a, b Tensor) error {
-	return matMul(&tuned, viewed(&dst), viewed(&a), viewed(&b))
+	return matmul.MatMul(&tuned, viewed(&dst), viewed(&a), viewed(&b))
 }
 
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
@@ -31,19 +32,19 @@ func MatMul(dst, a, b Tensor) error {
 // [MapMatrix] opens that without packing. It does not change, so any number of goroutines may
 // multiply by it and save it. Its memory is like that of a [Cache]; on Linux, matrices of 32 KiB to
 // 8 MiB lie together in huge pages, each of which goes back when no matrix is in it any more.
-type Matrix struct{ body matrixBody }
+type Matrix struct{ body matmul.Matrix }
 
 // A Matrix has nothing but its body, so a pointer to one is a pointer to the other, and lists of
 // them are the same memory.
 
 // bodyOf is the body of a matrix, which may be nil.
-func bodyOf(m *Matrix) *matrixBody { return (*matrixBody)(unsafe.Pointer(m)) }
+func bodyOf(m *Matrix) *matmul.Matrix { return (*matmul.Matrix)(unsafe.Pointer(m)) }
 
 // withBody is the matrix of a body, which may be nil.
-func withBody(m *matrixBody) *Matrix { return (*Matrix)(unsafe.Pointer(m)) }
+func withBody(m *matmul.Matrix) *Matrix { return (*Matrix)(unsafe.Pointer(m)) }
 
-func bodiesOf(ms []*Matrix) []*matrixBody {
-	return unsafe.Slice((**matrixBody)(unsafe.Pointer(unsafe.SliceData(ms))), len(ms))
+func bodiesOf(ms []*Matrix) []*matmul.Matrix {
+	return unsafe.Slice((**matmul.Matrix)(unsafe.Pointer(unsafe.SliceData(ms))), len(ms))
 }
 
 // Dims returns the batch entries, heads, inputs and outputs of the matrix, K and N of [PackMatrix].
@@ -116,7 +117,7 @@ func (m *Matrix) Rows(dst Tensor, outputs []int32) error {
 // Outputs that share elements are [ErrOverlap], lists of different lengths [ErrLength], and a nil
 // matrix is [ErrOption]. If the arguments are invalid, nothing has been written.
 func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
-	return mulMatrices(&tuned, allViewed(dsts), viewed(&a), bodiesOf(ms), biases)
+	return matmul.MulMatrices(&tuned, allViewed(dsts), viewed(&a), bodiesOf(ms), biases)
 }
 
 // MulExperts multiplies rows by the matrices that they have chosen, as the experts of a mixture are
@@ -142,7 +143,7 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 // dst that shares memory with a, experts or biases [ErrOverlap]. Then nothing has been written.
 // MulExperts does not allocate.
 func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]float32) error {
-	return mulExperts(&tuned, viewed(&dst), viewed(&a), bodiesOf(ms), viewed(&experts), biases)
+	return matmul.MulExperts(&tuned, viewed(&dst), viewed(&a), bodiesOf(ms), viewed(&experts), biases)
 }
 
 // MatrixConfig says how [PackMatrix] packs a matrix.
@@ -153,8 +154,9 @@ type MatrixConfig struct {
 }
 
 // body is the configuration of a matrix's body.
-func (c *MatrixConfig) body() matrixConfig {
-	return matrixConfig{kernel.Format(c.Format), c.Transposed, c.Integers}
+func (c *MatrixConfig) body() matmul.Config {
+	return matmul.Config{Format: kernel.Format(c.Format), Transposed: c.Transposed,
+		Integers: c.Integers}
 }
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
@@ -187,7 +189,7 @@ func (c *MatrixConfig) body() matrixConfig {
 // valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
 // system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
-	m, err := packMatrix(&tuned, viewed(&w), c.body())
+	m, err := matmul.PackMatrix(&tuned, viewed(&w), c.body())
 	return withBody(m), err
 }
 
@@ -218,7 +220,7 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 // outputs; data that is not exactly of that length is [ErrLength]; [ErrMemory] if the system has no
 // memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
-	m, err := packBlocks(data, blocks.Type(t), outputs, inputs, c.body())
+	m, err := matmul.PackBlocks(data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err
 }
 
@@ -238,7 +240,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) { return bodyOf(m).Save(
 // [io.ErrUnexpectedEOF] if it has too few. A matrix larger than memory can be is [ErrShape], and
 // [ErrMemory] if the system has no memory. Other errors of r are wrapped.
 func LoadMatrix(r io.Reader) (*Matrix, error) {
-	m, err := loadMatrix(r)
+	m, err := matmul.LoadMatrix(r)
 	return withBody(m), err
 }
 
@@ -257,7 +259,7 @@ func LoadMatrix(r io.Reader) (*Matrix, error) {
 // The errors are those of LoadMatrix, [ErrFormat] for bytes after the matrix, and those of opening
 // the file, wrapped.
 func MapMatrix(path string) (*Matrix, error) {
-	m, err := mapMatrix(path)
+	m, err := matmul.MapMatrix(path)
 	return withBody(m), err
 }
 
@@ -270,12 +272,12 @@ func MapMatrix(path string) (*Matrix, error) {
 // An empty name, one that came before and a nil matrix are [ErrOption], a closed matrix is
 // [ErrClosed]; nothing is written then. Errors of w are wrapped.
 func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error) {
-	return saveMatrices(w, names, bodiesOf(ms))
+	return matmul.SaveMatrices(w, names, bodiesOf(ms))
 }
 
 // Matrices are those of a file that [SaveMatrices] wrote. Any number of goroutines may ask for them
 // and multiply by them.
-type Matrices struct{ body matricesBody }
+type Matrices struct{ body matmul.Matrices }
 
 // MapMatrices opens a file that [SaveMatrices] wrote, and uses its bytes in place, as [MapMatrix]
 // does with a single matrix: names, headers and scales are checked, elements are read when they are
@@ -283,7 +285,7 @@ type Matrices struct{ body matricesBody }
 //
 // The errors are those of MapMatrix, with the name of the matrix that they are of.
 func MapMatrices(path string) (*Matrices, error) {
-	all, err := mapMatrices(path)
+	all, err := matmul.MapMatrices(path)
 	if err != nil {
 		return nil, err
 	}

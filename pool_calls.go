@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/pool"
 )
 
@@ -292,7 +293,7 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	}
 	defer endCall(call)
 	on, _ := matricesOf(call)
-	m, err := packMatrixOn(on, &tuned, viewed(&w), c.body())
+	m, err := matmul.PackMatrixOn(on, &tuned, viewed(&w), c.body())
 	return withBody(m), err
 }
 
@@ -308,7 +309,7 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 	}
 	defer endCall(call)
 	on, _ := matricesOf(call)
-	m, err := packBlocksOn(on, data, blocks.Type(t), outputs, inputs, c.body())
+	m, err := matmul.PackBlocksOn(on, data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err
 }
 

@@ -225,7 +225,7 @@ func TestPoolDoesNotDivideTooMuch(t *testing.T) {
 	// 2¹³ chunks of 2¹⁸ segments, if there are enough workers to ask for segments
 	const batch, lk = 8192, maxLength
 	shareSmallCalls(t)
-	pool := NewPool(batch/tasksPerWorker + 1)
+	pool := NewPool(batch/tuning.TasksPerWorker + 1)
 	defer pool.Close()
 	one := repeated([]float32{3}, batch, 1, lk, 1)
 	q, dst := one, BHLD(nans(batch), batch, 1, 1, 1)

@@ -3,6 +3,7 @@ package attn
 import (
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/matmul"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pool"
@@ -13,7 +14,7 @@ import (
 // worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call, too.
 type worker struct {
 	scratch  scratch
-	products productMemory
+	products matmul.Memory
 
 	attention attention
 	update    pooledUpdate
@@ -271,18 +272,18 @@ func (x *callerParts) Task(_ *worker, i int) { x.Work(i) }
 // matrixCall is a call of products by matrices: their work at hand, in a worker's memory for them.
 type matrixCall struct {
 	*poolCall
-	work productWork
+	work matmul.Work
 }
 
 // matricesOf is a call with its memory for products.
-func matricesOf(c *poolCall) (*matrixCall, *productMemory) {
+func matricesOf(c *poolCall) (*matrixCall, *matmul.Memory) {
 	x := &c.Memory.matrices
 	x.poolCall = c
 	return x, &c.Memory.products
 }
 
 // Share computes all tasks of some work.
-func (x *matrixCall) Share(of productWork, workers, tasks int, cost float64) {
+func (x *matrixCall) Share(of matmul.Work, workers, tasks int, cost float64) {
 	x.work = of
 	x.poolCall.Share(x, workers, tasks, cost)
 }

@@ -39,10 +39,6 @@ const (
 	// reads are queued: more rows compute longer than they wait.
 	pagedPanelRows = 24
 
-	// tasksPerWorker is how many tasks a worker should find at least, so that none waits long
-	// for the last one.
-	tasksPerWorker = 4
-
 	// maxTasks is how many there are at most for the sake of even shares.
 	maxTasks = 16
 
@@ -104,7 +100,7 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 		p.update || min(p.d, p.dv, p.lq) == 0 {
 		return false
 	}
-	perHead := partsOf(workers*tasksPerWorker, p.batch*p.kvHeads)
+	perHead := partsOf(workers*tuning.TasksPerWorker, p.batch*p.kvHeads)
 	saved := min(perHead, workers) - onceAs
 	saves := float64(saved*integersAgain) / float64(p.lq*p.group)
 	return saves >= onceShare && saves*p.cost(t) >= onceWait*float64(workers)
@@ -193,7 +189,7 @@ func (p *plan) partition(workers int) {
 		return
 	}
 	first, segments := p.seenSegments()
-	want := workers * tasksPerWorker
+	want := workers * tuning.TasksPerWorker
 	tasks := 1 // of a chunk
 	if p.holdsSegments(segments) {
 		tasks = segments
@@ -225,7 +221,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 		if t := tuning.Makespan(tasks, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
 		}
-		if segments == 1 || tasks >= workers*tasksPerWorker || !p.holdsSegments(segments) {
+		if segments == 1 || tasks >= workers*tuning.TasksPerWorker || !p.holdsSegments(segments) {
 			continue
 		}
 		const merging = 1.04 // of the time of a chunk with its segments
@@ -276,7 +272,7 @@ func (p *plan) meanShare() float64 {
 // only where workers would have nothing to do.
 func (p *plan) partitionLists(workers int) {
 	segments := partsOf(p.lists.D, Segment)
-	if p.chunks < workers*tasksPerWorker && segments > 1 && p.holdsSegments(segments) {
+	if p.chunks < workers*tuning.TasksPerWorker && segments > 1 && p.holdsSegments(segments) {
 		p.segments = segments
 	}
 	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {

@@ -20,7 +20,7 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	p.chunkRows = 1
 	p.orderSequences()
 	if workers > 1 {
-		target = p.cost(t) / float64(workers*tasksPerWorker)
+		target = p.cost(t) / float64(workers*tuning.TasksPerWorker)
 	}
 	s.items = s.items[:0]
 	for first := 0; first < len(s.order); {

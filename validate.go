@@ -313,7 +313,7 @@ func checkOptionView[T any](
 	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != rows || v.D != cols {
 		want := fmt.Sprintf("[%d %d %d %d]", p.batch, p.heads, rows, cols)
 		if broadcast {
-			want = fmt.Sprintf("[%s, %s, %d, %d]", orOne(p.batch), orOne(p.heads), rows, cols)
+			want = fmt.Sprintf("[%s, %s, %d, %d]", views.OrOne(p.batch), views.OrOne(p.heads), rows, cols)
 		}
 		return fail(ErrShape, "%s is [%d %d %d %d], want %s", name, v.B, v.H, v.L, v.D, want)
 	}

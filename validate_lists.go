@@ -21,12 +21,12 @@ func (p *plan) initLists(opt *Options) error {
 	}
 	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
 	if v.B != p.batch && v.B != 1 || v.H != p.heads && v.H != p.kvHeads && v.H != 1 || v.L != p.lq {
-		heads := orOne(p.kvHeads)
+		heads := views.OrOne(p.kvHeads)
 		if p.heads != p.kvHeads {
 			heads = fmt.Sprintf("%d or %s", p.heads, heads)
 		}
 		return fail(ErrShape, "Keys is [%d %d %d %d], want [%s, %s, %d, …]",
-			v.B, v.H, v.L, v.D, orOne(p.batch), heads, p.lq)
+			v.B, v.H, v.L, v.D, views.OrOne(p.batch), heads, p.lq)
 	}
 	if v.B == 1 {
 		v.SB = 0

@@ -330,6 +330,10 @@ func (t *Row) Cost(flops, bytes float64) float64 {
 	return max(flops/t.FlopsPerNs, bytes/t.BytesPerNs)
 }
 
+// TasksPerWorker is how many tasks a worker should find at least, so that none waits long for the
+// last one.
+const TasksPerWorker = 4
+
 // Makespan estimates how long workers take for tasks which take some time each at most, and a part
 // of that on average. Tasks of one length go in rounds, and the last worker ends somewhat after the
 // others; of different length, small ones fill what large ones leave.

@@ -4,6 +4,7 @@ package views
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -21,6 +22,14 @@ var (
 	ErrClosed  = errors.New("attn: already closed")
 	ErrFormat  = errors.New("attn: invalid format")
 )
+
+// OrOne is a dimension that may be 1 instead, which stands for all.
+func OrOne(n int) string {
+	if n == 1 {
+		return "1"
+	}
+	return fmt.Sprintf("%d or 1", n)
+}
 
 const (
 	// Broadcast is the stride of a dimension that repeats the same elements.

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"runtime"
@@ -10,18 +10,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// mulExperts multiplies rows by the matrices that they have chosen, as package attn says.
-func mulExperts(t *tuning.Row, dst, a *views.Tensor, ms []*matrixBody, experts *views.View[int32],
+// MulExperts multiplies rows by the matrices that they have chosen, as package attn says.
+func MulExperts(t *tuning.Row, dst, a *views.Tensor, ms []*Matrix, experts *views.View[int32],
 	biases [][]float32) error {
 	x := expertCall{t: t, dst: *dst, a: *a, ms: ms, chosen: *experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.Empty() {
 		return err
 	}
-	w := productMemories.Get().(*productMemory)
+	w := memories.Get().(*Memory)
 	x.route(&w.routes)
 	q := targets{t, []views.Tensor{x.dst}, ms, biases}
 	q.multiply(x.inputs(&w.routes))
-	productMemories.Put(w)
+	memories.Put(w)
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
 }
@@ -30,7 +30,7 @@ func mulExperts(t *tuning.Row, dst, a *views.Tensor, ms []*matrixBody, experts *
 type expertCall struct {
 	t      *tuning.Row
 	dst, a views.Tensor
-	ms     []*matrixBody
+	ms     []*Matrix
 	chosen views.View[int32]
 	biases [][]float32
 }
@@ -52,12 +52,12 @@ func (x *expertCall) check() error {
 	tokens, n := x.chosen.L, x.chosen.D
 	switch {
 	case x.chosen.B != 1 || x.chosen.H != 1:
-		return fail(ErrShape, "experts is [%d %d …], want [1 1 …]", x.chosen.B, x.chosen.H)
+		return views.Fail(views.ErrShape, "experts is [%d %d …], want [1 1 …]", x.chosen.B, x.chosen.H)
 	case x.a.B != 1 || x.a.H != 1 && x.a.H != n || x.a.L != tokens:
-		return fail(ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d for each of %d "+
-			"tokens", x.a.B, x.a.H, x.a.L, orOne(n), tokens, n, tokens)
+		return views.Fail(views.ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d for each of %d "+
+			"tokens", x.a.B, x.a.H, x.a.L, views.OrOne(n), tokens, n, tokens)
 	case x.dst.B != 1 || x.dst.H != n || x.dst.L != tokens:
-		return fail(ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
+		return views.Fail(views.ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
 			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
 	}
 	if err := x.dst.CheckDistinct("dst"); err != nil {
@@ -72,7 +72,7 @@ func (x *expertCall) check() error {
 // checkMatrices validates the matrices and their biases.
 func (x *expertCall) checkMatrices() error {
 	if x.biases != nil && len(x.biases) != len(x.ms) {
-		return fail(ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(x.biases),
+		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(x.biases),
 			len(x.ms))
 	}
 	for i, m := range x.ms {
@@ -81,13 +81,13 @@ func (x *expertCall) checkMatrices() error {
 		}
 		switch {
 		case m.b != 1 || m.h != 1:
-			return fail(ErrShape, "ms[%d] is [%d %d …], want [1 1 …]", i, m.b, m.h)
+			return views.Fail(views.ErrShape, "ms[%d] is [%d %d …], want [1 1 …]", i, m.b, m.h)
 		case m.inner != x.a.D || m.cols != x.dst.D:
-			return fail(ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and %d as dst.D", i,
+			return views.Fail(views.ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and %d as dst.D", i,
 				m.inner, m.cols, x.a.D, x.dst.D)
 		}
 		if bias := biasOf(x.biases, i); bias != nil && len(bias) != m.cols {
-			return fail(ErrLength, "len(biases[%d]) is %d, want %d", i, len(bias), m.cols)
+			return views.Fail(views.ErrLength, "len(biases[%d]) is %d, want %d", i, len(bias), m.cols)
 		}
 	}
 	return nil
@@ -100,9 +100,9 @@ func (x *expertCall) checkChosen() error {
 			switch {
 			case which == -1:
 			case len(x.ms) == 0:
-				return fail(ErrOption, "experts[%d][%d] is %d, want -1 as there are no matrices", t, j, which)
+				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 as there are no matrices", t, j, which)
 			case which < 0 || int(which) >= len(x.ms):
-				return fail(ErrOption, "experts[%d][%d] is %d, want -1 to %d", t, j, which, len(x.ms)-1)
+				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 to %d", t, j, which, len(x.ms)-1)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (x *expertCall) checkApart() error {
 		other := views.ExtentOfSlice("biases", bias)
 		all[0].Begin, other.Begin = operand.Address(x.dst.Data, 0), operand.Address(bias, 0)
 		if all[0].Overlaps(&other) {
-			return fail(ErrOverlap, "dst overlaps biases[%d], want separate memory", i)
+			return views.Fail(views.ErrOverlap, "dst overlaps biases[%d], want separate memory", i)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -67,7 +68,7 @@ func (x *preparation) atOnce() int {
 
 // next is the preparation of the next rows, which get memory in the caller's scratch. There may be
 // none left. (Through a pointer the caller's buffers would escape.)
-func (x preparation) next(w *productMemory, most int) (y preparation, ok bool) {
+func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 	x.first += x.rows()
 	if x.routes != nil {
 		if x.first == len(x.routes.offsets) {
@@ -84,18 +85,18 @@ func (x preparation) next(w *productMemory, most int) (y preparation, ok bool) {
 	}
 	rows, d := x.source.B*x.source.H*x.source.L, x.a.D
 	if x.needs&(needsRotation|needsIntegers|needsCopy) != 0 {
-		w.rotated = grow(w.rotated, rows*d)
+		w.rotated = kernel.Grow(w.rotated, rows*d)
 		x.rotated = views.Contiguous(w.rotated, x.source.B, x.source.H, x.source.L, d)
 	}
 	if x.needs&needsIntegers != 0 {
 		groups := rows * integers.Groups(d)
 		// of a matrix, any number is enough
 		w.rounded.Fit(x.t, rows*integers.Pitch(d), groups, math.MaxInt)
-		w.scales = grow(w.scales, groups)
+		w.scales = kernel.Grow(w.scales, groups)
 		x.ints, x.scales = w.rounded, w.scales
 	}
 	if x.needs&needsBlocks != 0 {
-		w.blocks = grow(w.blocks, rows*d/blocks.Inputs)
+		w.blocks = kernel.Grow(w.blocks, rows*d/blocks.Inputs)
 		x.blocks = w.blocks
 	}
 	return x, true
@@ -144,10 +145,10 @@ func (x *preparation) run() {
 	}
 }
 
-func (x *preparation) Begin(*productMemory) {}
+func (x *preparation) Begin(*Memory) {}
 
 // Task prepares the rows of task i.
-func (x *preparation) Task(_ *productMemory, i int) {
+func (x *preparation) Task(_ *Memory, i int) {
 	end := min((i+1)*x.taskRows, x.sourceRows())
 	for r := x.together(i*x.taskRows, end); r < end; r++ {
 		if x.routes != nil {

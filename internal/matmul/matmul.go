@@ -1,4 +1,7 @@
-package attn
+// Package matmul multiplies matrices: those of a call, and those that are packed once, as float32, of
+// fewer bits, or as the blocks of files. What each of them computes is documented in package attn,
+// whose functions and Matrix are thin wrappers of these.
+package matmul
 
 import (
 	"fmt"
@@ -10,42 +13,44 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
-	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrix products are divided. No result depends on these numbers.
 const (
-	// productCols columns of b are done at a time.
-	productCols = 128
+	// Cols columns of b are done at a time.
+	Cols = 128
 
 	// packedCols columns of b are packed at a time: rows of 2 KiB, since memory comes fast only in
-	// runs, and with product.Inner steps 512 KiB, which stay in the L2 cache.
-	packedCols = 4 * productCols
+	// runs, and with Inner steps 512 KiB, which stay in the L2 cache.
+	packedCols = 4 * Cols
 
 	// fewRowsCols columns of a matrix are done at a time for up to maxTypedRows rows. These wait for
 	// memory, which comes fastest in one stream: panels of as many inputs lie in it side by side.
 	// Their outputs stay in the L2 cache.
-	fewRowsCols = 32 * productCols
+	fewRowsCols = 32 * Cols
 
 	// minCols columns are the fewest that products by a Matrix are divided into only to be of equal
 	// length.
 	minCols = 2 * panel
 )
 
-// matMul computes dst = a·b of each batch and head, as package attn says.
-func matMul(t *tuning.Row, dst, a, b *views.Tensor) error {
+// partsOf is the number of parts of at most some elements.
+func partsOf(n, of int) int { return (n + of - 1) / of }
+
+// MatMul computes dst = a·b of each batch and head, as package attn says.
+func MatMul(t *tuning.Row, dst, a, b *views.Tensor) error {
 	p := multiplication{t: t, dst: *dst, a: *a, b: *b}
 	if err := p.check(); err != nil || p.dst.Empty() {
 		return err
 	}
 	p.partition(1)
-	w := productMemories.Get().(*productMemory)
+	w := memories.Get().(*Memory)
 	for i := range p.tasks() {
 		p.Task(w, i)
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 	return nil
 }
 
@@ -73,10 +78,10 @@ const leastProductRows = 32
 
 // partition divides the product into tasks for workers: by columns, then by heads, then by rows.
 func (p *multiplication) partition(workers int) {
-	if p.a.L <= inPlaceRows {
+	if p.a.L <= kernel.InPlaceRows {
 		p.inPlace = p.b.D / 8 * 8 // whole vectors
 	}
-	p.gathered = p.a.D > product.Inner && gathers(p.t, &p.dst)
+	p.gathered = p.a.D > Inner && gathers(p.t, &p.dst)
 	heads := p.dst.B * p.dst.H
 	p.heads, p.rows, p.cols = heads, p.dst.L, p.dst.D
 	if workers == 1 {
@@ -104,7 +109,7 @@ func (p *multiplication) makespan(workers int) float64 {
 		switch {
 		case p.cols >= packedCols:
 			again = 60
-		case p.cols > productCols:
+		case p.cols > Cols:
 			again = 90
 		default:
 			again = 180
@@ -129,10 +134,10 @@ func (p *multiplication) cost() float64 {
 	return p.t.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
 }
 
-func (p *multiplication) Begin(*productMemory) {}
+func (p *multiplication) Begin(*Memory) {}
 
 // Task computes one task.
-func (p *multiplication) Task(w *productMemory, i int) {
+func (p *multiplication) Task(w *Memory, i int) {
 	rows, cols := partsOf(p.dst.L, p.rows), partsOf(p.dst.D, p.cols)
 	u := productRange{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
 	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
@@ -142,7 +147,7 @@ func (p *multiplication) Task(w *productMemory, i int) {
 		p.multiplyInPlace(&u, first, n)
 		first += n
 	}
-	w.k = grow(w.k, product.Inner*packedCols)
+	w.k = kernel.Grow(w.k, Inner*packedCols)
 	for ; first < end; first += packedCols {
 		p.multiplyCols(&u, first, min(packedCols, end-first), w)
 	}
@@ -169,13 +174,13 @@ func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias 
 	}
 	switch {
 	case a.D != right.inner:
-		return fail(ErrShape, "a.D is %d, want %d as %s has %s", a.D, right.inner, right.name,
+		return views.Fail(views.ErrShape, "a.D is %d, want %d as %s has %s", a.D, right.inner, right.name,
 			right.inputs)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
-		return fail(ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name, right.batch,
-			right.heads, orOne(a.B), orOne(a.H))
+		return views.Fail(views.ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name, right.batch,
+			right.heads, views.OrOne(a.B), views.OrOne(a.H))
 	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
-		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
+		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
 			a.H, a.L, right.cols)
 	}
 	if err := dst.CheckDistinct("dst"); err != nil {
@@ -193,9 +198,9 @@ func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias 
 // multiplyInPlace computes some columns of a range, reading b where it is.
 func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 	for n := u.head; n < u.headsEnd; n++ {
-		for k := 0; k < p.a.D; k += product.Inner {
+		for k := 0; k < p.a.D; k += Inner {
 			at := p.rightOffset(n, k) + first
-			layout := kernel.PanelLayout{Keys: min(product.Inner, p.a.D-k), Cols: cols, Stride: p.b.SL,
+			layout := kernel.PanelLayout{Keys: min(Inner, p.a.D-k), Cols: cols, Stride: p.b.SL,
 				PanelStride: panel, Overwrite: k == 0}
 			layout.Set(p.t, p.t.PrefetchOne, p.t.PrefetchFew, false)
 			if p.t.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
@@ -207,18 +212,18 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 }
 
 // gatheredRows rows are gathered at a time: their sums are not more than what is packed by much.
-const gatheredRows = 4 * product.Rows
+const gatheredRows = 4 * Rows
 
 // multiplyCols computes some columns of a range: if sums are gathered, those of some rows of all
 // heads, or of some heads, at a time.
-func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *productMemory) {
+func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *Memory) {
 	all := u.rowsEnd - u.row
 	if !p.gathered {
 		p.multiplyPacked(u, first, cols, w.k, nil)
 		return
 	}
 	rows, heads := min(all, gatheredRows), max(1, gatheredRows/all)
-	w.s = grow(w.s, heads*rows*cols)
+	w.s = kernel.Grow(w.s, heads*rows*cols)
 	for head := u.head; head < u.headsEnd; head += heads {
 		for row := u.row; row < u.rowsEnd; row += rows {
 			some := productRange{row, min(row+rows, u.rowsEnd), head, min(head+heads, u.headsEnd)}
@@ -237,13 +242,13 @@ func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *produ
 // for all batch entries and heads that use the same matrix.
 func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed,
 	sums []float32) {
-	for k := 0; k < p.a.D; k += product.Inner {
-		layout := product.Layout(p.t, min(product.Inner, p.a.D-k), cols)
+	for k := 0; k < p.a.D; k += Inner {
+		layout := panelLayout(p.t, min(Inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
 		have := -1 // where in b the packed columns begin
 		for n := u.head; n < u.headsEnd; n++ {
 			if at := p.rightOffset(n, k) + first; at != have {
-				product.PackPanels(packed, p.b.Data[at:], p.b.SL, &layout)
+				packPanels(packed, p.b.Data[at:], p.b.SL, &layout)
 				have = at
 			}
 			p.add(u, n, k, first, sums, packed, &layout)
@@ -261,17 +266,17 @@ func (p *multiplication) rightOffset(n, k int) int {
 func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32,
 	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
-	to := product.Block{Rows: u.rowsEnd - u.row, Cols: layout.Cols}
+	to := outputBlock{Rows: u.rowsEnd - u.row, Cols: layout.Cols}
 	if sums != nil {
 		to.Dst, to.Stride = sums[(n-u.head)*to.Rows*to.Cols:], to.Cols
 	} else {
 		to.Dst, to.Stride = p.dst.Data[p.dst.Offset(i, h, u.row)+first:], p.dst.SL
 	}
-	to.Add(p.t, p.a.Data[p.a.Offset(i, h, u.row)+k:], p.a.SL, b, layout)
+	to.add(p.t, p.a.Data[p.a.Offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
-// matrixBody is the body of a Matrix.
-type matrixBody struct {
+// Matrix is the body of a Matrix.
+type Matrix struct {
 	format            kernel.Format
 	traits            kernel.Traits // of the format
 	b, h, inner, cols int
@@ -279,19 +284,19 @@ type matrixBody struct {
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	mapping           *memory.Mapping // what data and scales are in; nil if the matrix is closed
-	data              []byte          // [b][h][inner/product.Inner] × panels, as scoreLayout says;
+	data              []byte          // [b][h][inner/Inner] × panels, as scoreLayout says;
 	// panels of blocks, as internal/blocks says
 	scales []float32 // of I8: [b][h][cols in whole panels]
 }
 
 // Dims returns the batch entries, heads, inputs and outputs.
-func (m *matrixBody) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m.inner, m.cols }
+func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m.inner, m.cols }
 
 // MemoryUse returns the bytes of elements and scales.
-func (m *matrixBody) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
+func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
 // Close gives the memory back.
-func (m *matrixBody) Close() error {
+func (m *Matrix) Close() error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
@@ -301,26 +306,26 @@ func (m *matrixBody) Close() error {
 }
 
 // Elements is what products read, but for scales.
-func (m *matrixBody) Elements() []byte { return m.data }
+func (m *Matrix) Elements() []byte { return m.data }
 
 // Scales is the scales of I8, and of other formats nothing.
-func (m *matrixBody) Scales() []float32 { return m.scales }
+func (m *Matrix) Scales() []float32 { return m.scales }
 
 // checkOpen makes sure that the matrix has memory.
-func (m *matrixBody) checkOpen() error {
+func (m *Matrix) checkOpen() error {
 	if m == nil {
-		return fail(ErrOption, "m is nil, want a matrix")
+		return views.Fail(views.ErrOption, "m is nil, want a matrix")
 	}
 	if m.mapping == nil {
-		return fail(ErrClosed, "the matrix was closed, or is not from PackMatrix")
+		return views.Fail(views.ErrClosed, "the matrix was closed, or is not from PackMatrix")
 	}
 	return nil
 }
 
 // checkListed makes sure that a matrix of a list is there and has memory.
-func checkListed(ms []*matrixBody, i int) error {
+func checkListed(ms []*Matrix, i int) error {
 	if ms[i] == nil {
-		return fail(ErrOption, "ms[%d] is nil, want a matrix", i)
+		return views.Fail(views.ErrOption, "ms[%d] is nil, want a matrix", i)
 	}
 	if err := ms[i].checkOpen(); err != nil {
 		return fmt.Errorf("%w (ms[%d])", err, i)
@@ -329,7 +334,7 @@ func checkListed(ms []*matrixBody, i int) error {
 }
 
 // needs is what a matrix needs.
-func (m *matrixBody) needs() inputNeeds {
+func (m *Matrix) needs() inputNeeds {
 	switch {
 	case m.int8 && m.blocks != 0:
 		return needsBlocks
@@ -342,12 +347,12 @@ func (m *matrixBody) needs() inputNeeds {
 }
 
 // floatPanels returns the panels of columns [first, first+cols) for the inner steps that begin with
-// k, of a matrix of float32. k is a multiple of product.Inner and first one of panel.
-func (m *matrixBody) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32,
+// k, of a matrix of float32. k is a multiple of Inner and first one of panel.
+func (m *Matrix) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32,
 	kernel.PanelLayout) {
-	layout := product.Layout(t, min(product.Inner, m.inner-k), cols)
+	layout := panelLayout(t, min(Inner, m.inner-k), cols)
 	layout.PrefetchFew += t.PrefetchRun
-	data := elements[float32](m.panels(b, h, k, first, cols))
+	data := kernel.Elements[float32](m.panels(b, h, k, first, cols))
 	if t.Reads == tuning.PagedReads { // see prefetch.go
 		layout.Pointer = operand.Address(data, 0)
 	}
@@ -356,8 +361,8 @@ func (m *matrixBody) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]flo
 
 // panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
 // with k.
-func (m *matrixBody) panels(b, h, k, first, cols int) []byte {
-	steps := kernel.RoundUp(min(product.Inner, m.inner-k), m.traits.Group)
+func (m *Matrix) panels(b, h, k, first, cols int) []byte {
+	steps := kernel.RoundUp(min(Inner, m.inner-k), m.traits.Group)
 	inner, all := kernel.RoundUp(m.inner, m.traits.Group), kernel.RoundUp(m.cols, panel)
 	at := (m.index(b, h)*inner+k)*all + first*steps
 	n := kernel.RoundUp(cols, panel) * steps
@@ -365,37 +370,37 @@ func (m *matrixBody) panels(b, h, k, first, cols int) []byte {
 }
 
 // blockPanel is the bytes of a panel.
-func (m *matrixBody) blockPanel() int {
+func (m *Matrix) blockPanel() int {
 	of := m.blocks.Traits()
 	return m.inner / of.Inputs * of.Packed
 }
 
 // blockData is panels of 16 outputs from a number on.
-func (m *matrixBody) blockData(first, panels int) []byte {
+func (m *Matrix) blockData(first, panels int) []byte {
 	return m.data[first*m.blockPanel():][:panels*m.blockPanel()]
 }
 
 // index is the number of a batch entry's and head's matrix among those that there are.
-func (m *matrixBody) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
+func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
 // MatMul computes dst = a·m + bias.
-func (m *matrixBody) MatMul(t *tuning.Row, dst, a *views.Tensor, bias []float32) error {
+func (m *Matrix) MatMul(t *tuning.Row, dst, a *views.Tensor, bias []float32) error {
 	if err := m.checkMatMul(dst, a, bias); err != nil {
 		return err
 	}
-	one := targets{t, []views.Tensor{*dst}, []*matrixBody{m}, [][]float32{bias}}
+	one := targets{t, []views.Tensor{*dst}, []*Matrix{m}, [][]float32{bias}}
 	one.multiply(inputsOf(t, *a, one.ms))
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
 // checkMatMul validates the arguments of MatMul, and makes the strides of its views explicit.
-func (m *matrixBody) checkMatMul(dst, a *views.Tensor, bias []float32) error {
+func (m *Matrix) checkMatMul(dst, a *views.Tensor, bias []float32) error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
 	if bias != nil && len(bias) != m.cols {
-		return fail(ErrLength, "len(bias) is %d, want %d", len(bias), m.cols)
+		return views.Fail(views.ErrLength, "len(bias) is %d, want %d", len(bias), m.cols)
 	}
 	return checkProduct(dst, a, &rightSide{"the matrix", "inputs", m.b, m.h, m.inner, m.cols},
 		&views.Tensor{}, bias)
@@ -407,7 +412,7 @@ type projection struct {
 	inputs *preparation
 	at     int // the first of its rows among those of the inputs
 
-	m    *matrixBody
+	m    *Matrix
 	bias []float32 // or nil
 
 	dst     views.Tensor // as many rows as the product has
@@ -439,17 +444,17 @@ func (p *projection) partition(workers int) {
 		p.rows, p.cols = p.dst.L, p.dst.D // one stream
 		return
 	}
-	p.rows, p.cols = product.PartOfRows(p.dst.L, product.Rows, p.evenRows()), 2*productCols
+	p.rows, p.cols = partOfRows(p.dst.L, Rows, p.evenRows()), 2*Cols
 	switch {
 	case p.m.blocks == 0 && p.dst.L <= narrow.MaxRows:
 		p.cols = fewRowsCols
-	case workers == 1 && p.m.int8 && p.dst.L > product.Rows:
+	case workers == 1 && p.m.int8 && p.dst.L > Rows:
 		p.cols *= 2 // inputs of so many rows leave the L2 cache, and are read half as often
 	}
 	if p.m.sharesWidened() && !(workers > 1 && p.m.int8) { // of integers nothing is widened
-		p.rows = product.PartOfRows(p.dst.L, widenedRows, p.evenRows())
-		if p.tasks() < workers*tasksPerWorker {
-			p.rows = product.PartOfRows(p.dst.L, product.Rows, p.evenRows())
+		p.rows = partOfRows(p.dst.L, WidenedRows, p.evenRows())
+		if p.tasks() < workers*tuning.TasksPerWorker {
+			p.rows = partOfRows(p.dst.L, Rows, p.evenRows())
 		}
 	}
 	p.gathered = p.gathered || p.gathers()
@@ -457,7 +462,7 @@ func (p *projection) partition(workers int) {
 		return
 	}
 	if p.dst.L <= narrow.MaxRows {
-		for p.cols > panel && p.tasks() < workers*tasksPerWorker {
+		for p.cols > panel && p.tasks() < workers*tuning.TasksPerWorker {
 			p.cols /= 2
 		}
 		return
@@ -489,20 +494,20 @@ func (p *projection) makespan(workers int) float64 {
 
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
 // fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
-func (m *matrixBody) sharesWidened() bool {
+func (m *Matrix) sharesWidened() bool {
 	return m.format != kernel.F32 && m.format != kernel.F16 && m.format != kernel.BF16 && !(m.blocks != 0 && m.int8)
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of
 // their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == kernel.F32 && p.m.inner > product.Inner && gathers(p.t, &p.dst)
+	return p.m.format == kernel.F32 && p.m.inner > Inner && gathers(p.t, &p.dst)
 }
 
 // gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
 // pages, and many of them in the same sets of a cache.
 func gathers(t *tuning.Row, dst *views.Tensor) bool {
-	return dst.L > inPlaceRows && !t.Stays(4*dst.L*dst.SL)
+	return dst.L > kernel.InPlaceRows && !t.Stays(4*dst.L*dst.SL)
 }
 
 // tasks is the number of blocks of rows and columns in all products.
@@ -517,7 +522,7 @@ func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 type productBlock struct {
 	b, h, row, first int
 
-	product.Block // where it is computed
+	outputBlock // where it is computed
 }
 
 // block is the block of dst that task i computes. Blocks of rows follow each other, so that the
@@ -526,7 +531,7 @@ func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	return productBlock{b: i / p.dst.H, h: i % p.dst.H, row: row, first: first,
-		Block: product.Block{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
+		outputBlock: outputBlock{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
 }
 
 // evenRows is what blocks divide rows at a multiple of: kernels take as many together.
@@ -557,7 +562,7 @@ func (p *projection) stretch(from, to int) {
 // quarters is up to n quarters of a block from one on, and how many. There may be nothing in them:
 // few rows or columns are not divided, others at a multiple of even.
 func (u productBlock) quarters(i, n, even int) (part productBlock, taken int) {
-	row, first, taken := u.Block.Quarters(i, n, leastProductRows, minCols, even)
+	row, first, taken := u.outputBlock.quarters(i, n, leastProductRows, minCols, even)
 	u.row, u.first = u.row+row, u.first+first
 	return u, taken
 }
@@ -575,15 +580,15 @@ func (p *projection) compute(u productBlock) {
 
 // gather computes a block in scratch memory, and then copies it to dst.
 func (p *projection) gather(u productBlock) {
-	w := productMemories.Get().(*productMemory)
-	w.s = grow(w.s, u.Rows*u.Cols)
+	w := memories.Get().(*Memory)
+	w.s = kernel.Grow(w.s, u.Rows*u.Cols)
 	u.Dst, u.Stride = w.s, u.Cols
 	p.multiply(&u)
 	p.finish(&u)
 	for r := range u.Rows {
 		copy(p.rowOf(&u, r)[u.first:][:u.Cols], w.s[r*u.Cols:])
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 }
 
 // rowOf is row r of those of a block, in dst.
@@ -601,25 +606,25 @@ func (p *projection) multiply(u *productBlock) {
 		return
 	}
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += product.Inner {
+	for k := 0; k < p.m.inner; k += Inner {
 		right, layout := p.m.floatPanels(p.t, u.b, u.h, k, u.first, u.Cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		u.AddRows(p.t, a[k:], stride, right, &layout)
+		u.addRows(p.t, a[k:], stride, right, &layout)
 	}
 }
 
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
 // not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.Rows <= inPlaceRows || !p.t.PanelsAhead(u.Rows) { // these have ways of their own
+	if u.Rows <= kernel.InPlaceRows || !p.t.PanelsAhead(u.Rows) { // these have ways of their own
 		return 0
 	}
 	first := u.first
-	if k += product.Inner; k >= p.m.inner {
+	if k += Inner; k >= p.m.inner {
 		k = 0
 		if u.row+u.Rows == p.dst.L {
 			first = (u.first + u.Cols) % p.m.cols // where other workers take part, a guess
@@ -634,13 +639,13 @@ func (p *projection) finish(u *productBlock) {
 	if bias != nil {
 		bias = bias[u.first:][:u.Cols]
 	}
-	u.Finish(p.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
+	u.finish(p.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they
 // take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && p.t.PanelsInOrder(float64(len(p.m.data)))
+	return p.dst.L <= kernel.InPlaceRows && p.t.PanelsInOrder(float64(len(p.m.data)))
 }
 
 // decodingFlops is how many operations take as long as decoding a weight of a block.
@@ -652,7 +657,7 @@ func (p *projection) cost() float64 {
 	flops := 2 * rows * float64(p.m.inner) * float64(p.dst.D)
 	bytes := float64(len(p.m.data))
 	if p.m.blocks != 0 && !p.m.int8 {
-		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, widenedRows))
+		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, WidenedRows))
 		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
 	}
 	return p.t.Cost(flops, bytes)

@@ -1,6 +1,4 @@
-// Package product adds products of any number of rows and columns to a part of an output. Kernels
-// take rows of bounded length and whole vectors of columns.
-package product
+package matmul
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
@@ -8,13 +6,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
+
+// Products of any number of rows and columns, which are added to a part of an output. Kernels take
+// rows of bounded length and whole vectors of columns.
 
 const (
 	// Inner steps of the chains are done at a time: a packed panel of that many rows is 16 KiB and
 	// stays in the L1 cache for all rows of a. The files of matrices have these panels.
-	Inner = 256
+	Inner = packed.Inner
 
 	// Rows rows of a are multiplied at a time, or somewhat fewer: with Inner steps they are 128 KiB,
 	// which stay in the L2 cache, and with a panel one call of a kernel (kernel.CallProducts).
@@ -27,20 +29,22 @@ const (
 	together = 8
 )
 
-// Block is some rows and columns of an output, in rows that are Stride apart.
-type Block struct {
+// outputBlock is some rows and columns of an output, in rows that are Stride apart.
+type outputBlock struct {
 	Dst                []float32
 	Stride, Rows, Cols int
 }
 
-// Part is the block's columns from one on, n of them.
-func (u *Block) Part(first, n int) Block { return Block{u.Dst[first:], u.Stride, u.Rows, n} }
+// part is the block's columns from one on, n of them.
+func (u *outputBlock) part(first, n int) outputBlock {
+	return outputBlock{u.Dst[first:], u.Stride, u.Rows, n}
+}
 
-// Quarters makes the block some of its quarters, up to n of them from one on, and returns where
+// quarters makes the block some of its quarters, up to n of them from one on, and returns where
 // they begin and how many they are. Quarters are of the columns, whose panels nobody else reads
 // then, if each has at least some number of these; else halves of the rows and columns, where both
 // halves have so many, of rows at a multiple of even, one at a time. There may be nothing in it.
-func (u *Block) Quarters(i, n, leastRows, leastCols, even int) (row, first, taken int) {
+func (u *outputBlock) quarters(i, n, leastRows, leastCols, even int) (row, first, taken int) {
 	rows, cols := u.Rows, u.Cols
 	switch {
 	case n == 4:
@@ -61,23 +65,23 @@ func (u *Block) Quarters(i, n, leastRows, leastCols, even int) (row, first, take
 	return row, first, 1
 }
 
-// PartOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
+// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
 // are left over would read b for hardly anything. Parts are a multiple of even.
-func PartOfRows(rows, most, even int) int {
+func partOfRows(rows, most, even int) int {
 	parts := max(1, (rows+most-1)/most)
 	return min(most, kernel.RoundUp(max(1, (rows+parts-1)/parts), even))
 }
 
-// Layout is the layout of inner × cols elements in panels.
-func Layout(t *tuning.Row, inner, cols int) kernel.PanelLayout {
+// panelLayout is the layout of inner × cols elements in panels.
+func panelLayout(t *tuning.Row, inner, cols int) kernel.PanelLayout {
 	layout := kernel.PanelLayout{Keys: inner, Cols: cols, Stride: kernel.Panel,
 		PanelStride: inner * kernel.Panel}
 	layout.Set(t, t.PrefetchOne, t.PrefetchFew, false)
 	return layout
 }
 
-// PackPanels copies rows of b into panels. Columns after the last one become +0.
-func PackPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
+// packPanels copies rows of b into panels. Columns after the last one become +0.
+func packPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
 	whole := layout.Cols / panel
 	for k := 0; k < layout.Keys; k += together {
 		n := min(together, layout.Keys-k)
@@ -110,11 +114,11 @@ func packTogether(to *[together * panel]float32, from []float32, stride int) {
 	*(*[panel]float32)(to[7*panel:]) = *(*[panel]float32)(from[7*stride:])
 }
 
-// Add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
+// add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
 // of a are aStride apart. In b, packed columns go on to a multiple of 8.
-func (u *Block) Add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *kernel.PanelLayout) {
+func (u *outputBlock) add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *kernel.PanelLayout) {
 	layout := *b0
-	step := PartOfRows(u.Rows, Rows, kernel.SplitRows)
+	step := partOfRows(u.Rows, Rows, kernel.SplitRows)
 	if u.Rows > step {
 		layout.Pointer = 0 // else each part of the rows would ask for all of b
 	}
@@ -122,13 +126,13 @@ func (u *Block) Add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *ke
 		if r > 0 {
 			layout.After = 0 // which the first rows have asked for
 		}
-		some := Block{u.Dst[r*u.Stride:], u.Stride, min(step, u.Rows-r), u.Cols}
-		some.AddRows(t, a[r*aStride:], aStride, b, &layout)
+		some := outputBlock{u.Dst[r*u.Stride:], u.Stride, min(step, u.Rows-r), u.Cols}
+		some.addRows(t, a[r*aStride:], aStride, b, &layout)
 	}
 }
 
-// AddRows is Add for at most Rows rows.
-func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
+// addRows is Add for at most Rows rows.
+func (u *outputBlock) addRows(t *tuning.Row, a []float32, aStride int, b []float32,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / 8 * 8
 	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
@@ -138,17 +142,17 @@ func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
 	if whole == u.Cols {
 		return
 	}
-	var last Ragged
-	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	var last ragged
+	last.load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = 8
 	b = b[whole/kernel.Panel*b0.PanelStride+whole%kernel.Panel:]
 	sums.O, sums.OStride = last[:], kernel.Panel
 	floats.Accumulate(t, &sums, b, &part)
-	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// AddTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows.
-func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
+// addTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows.
+func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / kernel.Panel * kernel.Panel
 	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
@@ -158,32 +162,32 @@ func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride in
 	if whole == u.Cols {
 		return
 	}
-	var last Ragged
-	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	var last ragged
+	last.load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = kernel.Panel
 	sums.O, sums.OStride = last[:], kernel.Panel
 	narrow.Accumulate(t, f, &sums, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], &part)
-	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// Finish multiplies each column by its scale and adds its bias. Either may be nil. It takes a few
+// finish multiplies each column by its scale and adds its bias. Either may be nil. It takes a few
 // rows at a time: no call of assembly may last.
-func (u *Block) Finish(t *tuning.Row, scales, bias []float32) {
+func (u *outputBlock) finish(t *tuning.Row, scales, bias []float32) {
 	for c := 0; c < u.Cols && (scales != nil || bias != nil); c += kernel.CallElements {
-		some := u.Part(c, min(kernel.CallElements, u.Cols-c))
-		some.finish(t, some.of(scales, c), some.of(bias, c))
+		some := u.part(c, min(kernel.CallElements, u.Cols-c))
+		some.finishSome(t, some.of(scales, c), some.of(bias, c))
 	}
 }
 
 // of is what columns have of x, from one on; of nil nothing.
-func (u *Block) of(x []float32, first int) []float32 {
+func (u *outputBlock) of(x []float32, first int) []float32 {
 	if x == nil {
 		return nil
 	}
 	return x[first:][:u.Cols]
 }
 
-func (u *Block) finish(t *tuning.Row, scales, bias []float32) {
+func (u *outputBlock) finishSome(t *tuning.Row, scales, bias []float32) {
 	step := kernel.CallElements / u.Cols
 	for r := 0; r < u.Rows; r += step {
 		dst, rows := u.Dst[r*u.Stride:], min(step, u.Rows-r)
@@ -198,40 +202,40 @@ func (u *Block) finish(t *tuning.Row, scales, bias []float32) {
 	}
 }
 
-// Ragged is the last columns of a product where these are fewer than kernels write, which write
+// ragged is the last columns of a product where these are fewer than kernels write, which write
 // whole vectors or panels: they go through this buffer.
-type Ragged [Rows * kernel.Panel]float32
+type ragged [Rows * kernel.Panel]float32
 
-// Load copies columns of an output, in rows that are stride apart.
-func (x *Ragged) Load(dst []float32, rows, stride, cols int) {
+// load copies columns of an output, in rows that are stride apart.
+func (x *ragged) load(dst []float32, rows, stride, cols int) {
 	for r := range rows {
 		copy(x[r*kernel.Panel:], dst[r*stride:][:cols])
 	}
 }
 
-// Store copies them back.
-func (x *Ragged) Store(dst []float32, rows, stride, cols int) {
+// store copies them back.
+func (x *ragged) store(dst []float32, rows, stride, cols int) {
 	for r := range rows {
 		copy(dst[r*stride:][:cols], x[r*kernel.Panel:])
 	}
 }
 
-// Integers is rows of integers that are Pitch apart, each with a scale for each of some groups.
-type Integers struct {
+// integerRows is rows of integers that are Pitch apart, each with a scale for each of some groups.
+type integerRows struct {
 	Rows          integers.Rows
 	Scales        []float32
 	Pitch, Groups int
 }
 
 // from is the rows from one on, without the steps before k.
-func (x *Integers) from(row, k int) (integers.Rows, []float32) {
+func (x *integerRows) from(row, k int) (integers.Rows, []float32) {
 	at := row*x.Groups + k/integers.Group
 	return x.Rows.From(row*x.Pitch+k, at), x.Scales[at:]
 }
 
-// AddIntegers is integers.Multiply of rows of x from one on, for any number of rows and columns,
+// addIntegers is integers.Multiply of rows of x from one on, for any number of rows and columns,
 // and for the steps from k on.
-func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
+func (u *outputBlock) addIntegers(t *tuning.Row, x *integerRows, first, k int, v []byte,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / kernel.Panel * kernel.Panel
 	part := *b0
@@ -247,17 +251,17 @@ func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
 		if whole == u.Cols {
 			continue
 		}
-		var last Ragged
-		last.Load(dst[whole:], rows, u.Stride, u.Cols-whole)
+		var last ragged
+		last.load(dst[whole:], rows, u.Stride, u.Cols-whole)
 		part.Cols = kernel.Panel
 		sums.O, sums.OStride = last[:], kernel.Panel
 		integers.Multiply(t, &sums, v[whole/kernel.Panel*b0.PanelStride:], &part)
-		last.Store(dst[whole:], rows, u.Stride, u.Cols-whole)
+		last.store(dst[whole:], rows, u.Stride, u.Cols-whole)
 	}
 }
 
-// MultiplyBlocks computes a product by blocks of some columns, of which x has all but the panels.
-func MultiplyBlocks(t *tuning.Row, x *blockwise.Product, cols int, memory *blockwise.Memory) {
+// multiplyBlocks computes a product by blocks of some columns, of which x has all but the panels.
+func multiplyBlocks(t *tuning.Row, x *blockwise.Product, cols int, memory *blockwise.Memory) {
 	whole, size, part := cols/kernel.Panel, x.PanelBytes(), *x
 	most := blockwise.PanelsFor(t, x.Type, x.Rows)
 	for p := 0; p < whole; p += most {
@@ -269,17 +273,17 @@ func MultiplyBlocks(t *tuning.Row, x *blockwise.Product, cols int, memory *block
 		return
 	}
 	dst := x.O[whole*kernel.Panel:]
-	var last Ragged
+	var last ragged
 	part.Panels, part.Packed, part.O, part.OStride = 1, x.Packed[whole*size:], last[:], kernel.Panel
 	for r := 0; r < x.Rows; r += Rows {
 		part.A, part.Rows = x.A[r*x.AStride:], min(Rows, x.Rows-r)
 		blockwise.Multiply(t, &part, memory)
-		last.Store(dst[r*x.OStride:], part.Rows, x.OStride, cols-whole*kernel.Panel)
+		last.store(dst[r*x.OStride:], part.Rows, x.OStride, cols-whole*kernel.Panel)
 	}
 }
 
-// MultiplyFew is MultiplyBlocks for few rows, see blockwise.MultiplyFew.
-func MultiplyFew(t *tuning.Row, x *blockwise.Product, cols int, next []byte) {
+// multiplyFew is multiplyBlocks for few rows, see blockwise.MultiplyFew.
+func multiplyFew(t *tuning.Row, x *blockwise.Product, cols int, next []byte) {
 	x.Panels = cols / kernel.Panel
 	at := x.Panels * kernel.Panel
 	if at == cols {
@@ -290,8 +294,8 @@ func MultiplyFew(t *tuning.Row, x *blockwise.Product, cols int, next []byte) {
 	if x.Panels > 0 {
 		blockwise.MultiplyFew(t, x, after)
 	}
-	var last Ragged
+	var last ragged
 	part.O, part.Packed, part.Panels, part.OStride = last[:], after, 1, kernel.Panel
 	blockwise.MultiplyFew(t, &part, next)
-	last.Store(x.O[at:], x.Rows, x.OStride, cols-at)
+	last.store(x.O[at:], x.Rows, x.OStride, cols-at)
 }

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"math"
@@ -11,39 +11,38 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
-	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// How matrices are packed: product.Inner inputs at a time, and of these a few columns where
+// How matrices are packed: Inner inputs at a time, and of these a few columns where
 // elements become fewer bits.
 
-// packCols columns at a time are packed as float32, before they become fewer bits: with
-// product.Inner steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a
+// PackCols columns at a time are packed as float32, before they become fewer bits: with
+// Inner steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a
 // time.
-const packCols = 2 * productCols
+const PackCols = 2 * Cols
 
-// matrixConfig says how a matrix is packed, see MatrixConfig of package attn.
-type matrixConfig struct {
+// Config says how a matrix is packed, see MatrixConfig of package attn.
+type Config struct {
 	Format     kernel.Format
 	Transposed bool
 	Integers   bool
 }
 
-// packMatrix packs a matrix, as package attn says.
-func packMatrix(t *tuning.Row, w *views.Tensor, c matrixConfig) (*matrixBody, error) {
+// PackMatrix packs a matrix, as package attn says.
+func PackMatrix(t *tuning.Row, w *views.Tensor, c Config) (*Matrix, error) {
 	p, err := newPacking(t, *w, c)
 	if err != nil {
 		return nil, err
 	}
 	p.divide(1)
-	s := productMemories.Get().(*productMemory)
+	s := memories.Get().(*Memory)
 	for i := range p.tasks() {
 		p.Task(s, i)
 	}
-	productMemories.Put(s)
+	memories.Put(s)
 	return p.finish()
 }
 
@@ -52,22 +51,22 @@ type packing struct {
 	t          *tuning.Row
 	x          views.Tensor
 	transposed bool // a row of x is a column of the matrix
-	m          *matrixBody
+	m          *Matrix
 
 	steps, cols int         // of a task
 	noScale     atomic.Bool // some element of x has none
 }
 
 // newPacking validates what is to be packed, and makes a matrix without elements.
-func newPacking(t *tuning.Row, w views.Tensor, c matrixConfig) (*packing, error) {
+func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	switch {
 	case c.Format == kernel.I4:
-		return nil, fail(ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: weights of 4 "+
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: weights of 4 "+
 			"bits are blocks, see PackBlocks")
 	case !c.Format.Valid():
-		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
 	case c.Integers && c.Format != kernel.I8:
-		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
 	}
 	if err := w.Check("w"); err != nil {
 		return nil, err
@@ -78,13 +77,13 @@ func newPacking(t *tuning.Row, w views.Tensor, c matrixConfig) (*packing, error)
 	}
 	m, ok := newMatrix(c.Format, w.B, w.H, inner, cols)
 	if !ok || w.L == 0 {
-		return nil, fail(ErrShape, "w is [%d %d %d %d], want at least one row and at most %d elements",
-			w.B, w.H, w.L, w.D, maxElements)
+		return nil, views.Fail(views.ErrShape, "w is [%d %d %d %d], want at least one row and at most %d elements",
+			w.B, w.H, w.L, w.D, views.MaxElements)
 	}
 	m.int8 = c.Integers
 	room, err := memory.AllocateTogether(m.size() + m.scaleSize())
 	if err != nil {
-		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
+		return nil, views.Fail(views.ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
 	m.Use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
 	return &packing{t: t, x: w, transposed: c.Transposed, m: m}, nil
@@ -92,8 +91,8 @@ func newPacking(t *tuning.Row, w views.Tensor, c matrixConfig) (*packing, error)
 
 // newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
 // can be.
-func newMatrix(f kernel.Format, batch, heads, inner, cols int) (m *matrixBody, ok bool) {
-	m = &matrixBody{format: f, traits: *f.Traits(), b: batch, h: heads,
+func newMatrix(f kernel.Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
+	m = &Matrix{format: f, traits: *f.Traits(), b: batch, h: heads,
 		inner: inner, cols: cols, rotation: 1}
 	if m.traits.Rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
@@ -103,43 +102,43 @@ func newMatrix(f kernel.Format, batch, heads, inner, cols int) (m *matrixBody, o
 }
 
 // maxMatrixRotation is the largest block of inputs that is rotated together. It divides
-// product.Inner.
+// Inner.
 const maxMatrixRotation = 128
 
 // layout is how the matrix lies in memory.
-func (m *matrixBody) layout() packed.Matrix {
+func (m *Matrix) layout() packed.Matrix {
 	return packed.Matrix{Format: max(0, m.format), Blocks: m.blocks, Batch: m.b,
 		Heads: m.h, Inputs: m.inner, Outputs: m.cols}
 }
 
 // size is the bytes of a matrix's elements, and scaleSize those of its scales.
-func (m *matrixBody) size() int {
+func (m *Matrix) size() int {
 	l := m.layout()
 	return l.Size()
 }
 
-func (m *matrixBody) scaleSize() int {
+func (m *Matrix) scaleSize() int {
 	l := m.layout()
 	return l.ScaleSize()
 }
 
 // Use gives a matrix its memory, with its elements and its scales.
-func (m *matrixBody) Use(room *memory.Mapping, data, scales []byte) {
-	m.mapping, m.data, m.scales = room, data, elements[float32](scales)
+func (m *Matrix) Use(room *memory.Mapping, data, scales []byte) {
+	m.mapping, m.data, m.scales = room, data, kernel.Elements[float32](scales)
 }
 
 // divide divides the matrix into tasks for workers: some columns, and unless they have scales,
-// product.Inner inputs of them. Elements that stay as they are go straight to their place, and rows
+// Inner inputs of them. Elements that stay as they are go straight to their place, and rows
 // are read from end to end as long as there is work for all.
 func (p *packing) divide(workers int) {
-	p.steps, p.cols = product.Inner, packCols
+	p.steps, p.cols = Inner, PackCols
 	if p.m.traits.Scaled {
-		p.steps = kernel.RoundUp(p.m.inner, product.Inner)
+		p.steps = kernel.RoundUp(p.m.inner, Inner)
 	}
 	if p.m.format == kernel.F32 {
 		p.cols = kernel.RoundUp(p.m.cols, panel)
 	}
-	for p.cols > minCols && p.tasks() < workers*tasksPerWorker {
+	for p.cols > minCols && p.tasks() < workers*tuning.TasksPerWorker {
 		p.cols = kernel.RoundUp(p.cols/2, panel)
 	}
 }
@@ -153,10 +152,10 @@ func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
 // packRange is some inner steps from k on of some columns from first on.
 type packRange struct{ b, h, k, first, steps, cols int }
 
-func (p *packing) Begin(*productMemory) {}
+func (p *packing) Begin(*Memory) {}
 
 // Task packs what task i is of. Tasks that follow each other are columns side by side.
-func (p *packing) Task(w *productMemory, i int) {
+func (p *packing) Task(w *Memory, i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
 	u := packRange{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
@@ -178,24 +177,24 @@ func (p *packing) cost() float64 {
 	return perElement * float64(p.m.size()) / float64(p.m.traits.Bytes)
 }
 
-// packFloats packs at most product.Inner steps.
-func (p *packing) packFloats(w *productMemory, u packRange) {
+// packFloats packs at most Inner steps.
+func (p *packing) packFloats(w *Memory, u packRange) {
 	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
 	p.m.mapping.Populate(to)
 	if p.m.format == kernel.F32 {
-		p.fill(elements[float32](to), u)
+		p.fill(kernel.Elements[float32](to), u)
 		return
 	}
-	w.k = grow(w.k, product.Inner*packCols)
+	w.k = kernel.Grow(w.k, Inner*PackCols)
 	p.fill(w.k, u)
-	narrow.Narrow(p.t.ISA, p.m.format, elements[uint16](to), w.k[:len(to)/2])
+	narrow.Narrow(p.t.ISA, p.m.format, kernel.Elements[uint16](to), w.k[:len(to)/2])
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
-func (p *packing) packIntegers(w *productMemory, u packRange) {
-	w.k = grow(w.k, product.Inner*packCols)
+func (p *packing) packIntegers(w *Memory, u packRange) {
+	w.k = kernel.Grow(w.k, Inner*PackCols)
 	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
-	for k := 0; k < u.steps; k += product.Inner {
+	for k := 0; k < u.steps; k += Inner {
 		if p.noScale.Load() || !p.findLargest(w.k, scales, u.from(k)) {
 			p.noScale.Store(true)
 			return
@@ -204,21 +203,21 @@ func (p *packing) packIntegers(w *productMemory, u packRange) {
 	for c, top := range scales {
 		scales[c] = integers.ScaleOf(top)
 	}
-	for k := 0; k < u.steps; k += product.Inner {
+	for k := 0; k < u.steps; k += Inner {
 		p.quantize(w.k, scales, u.from(k))
 	}
 }
 
-// from is the range of at most product.Inner steps from step k on.
+// from is the range of at most Inner steps from step k on.
 func (u packRange) from(k int) packRange {
-	u.k, u.steps = u.k+k, min(product.Inner, u.steps-k)
+	u.k, u.steps = u.k+k, min(Inner, u.steps-k)
 	return u
 }
 
 // findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
 // a rotation may not be finite.
 func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
-	var room [product.Inner]float32
+	var room [Inner]float32
 	column := room[:u.steps]
 	p.fillColumns(columns, u)
 	for c := range tops {
@@ -234,8 +233,8 @@ func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
 
 // quantize makes integers of the rotated columns of a range.
 func (p *packing) quantize(columns, scales []float32, u packRange) {
-	var room [product.Inner]float32
-	var rounded [product.Inner]int8
+	var room [Inner]float32
+	var rounded [Inner]int8
 	column, bytes := room[:u.steps], rounded[:u.steps]
 	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.traits.Group
 	panelBytes := kernel.RoundUp(u.steps, group) * panel
@@ -244,7 +243,7 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 		p.column(column, columns, u, c)
 		integers.Rotate(p.t.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
 		integers.Quantize(p.t.ISA, bytes, column, scale)
-		packed.SpreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
+		packed.SpreadGroups(to[c/panel*panelBytes+c%panel*group:], kernel.RawBytes(bytes))
 	}
 }
 
@@ -252,8 +251,8 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
 	if !p.transposed {
-		layout := product.Layout(p.t, u.steps, u.cols)
-		product.PackPanels(dst, x.Data[x.Offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
+		layout := panelLayout(p.t, u.steps, u.cols)
+		packPanels(dst, x.Data[x.Offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
 		return
 	}
 	for c := 0; c < u.cols; c += panel {
@@ -282,7 +281,7 @@ func (p *packing) column(dst, columns []float32, u packRange, c int) {
 }
 
 // finish returns the matrix, or an error that names an element that has no scale.
-func (p *packing) finish() (*matrixBody, error) {
+func (p *packing) finish() (*Matrix, error) {
 	if !p.noScale.Load() {
 		return p.m, nil
 	}
@@ -304,10 +303,10 @@ func (p *packing) checkFinite() error {
 					continue
 				}
 				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })
-				return fail(ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, want a "+
+				return views.Fail(views.ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, want a "+
 					"magnitude of at most %v for I8", row[c], r, c, h, b, limit)
 			}
 		}
 	}
-	return fail(ErrOption, "w was written to while it was packed")
+	return views.Fail(views.ErrOption, "w was written to while it was packed")
 }

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"encoding/binary"
@@ -8,14 +8,13 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
-	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Matrices of blocks, as GGUF files have them.
 
-// packBlocks packs a matrix from the blocks of a file, as package attn says.
-func packBlocks(data []byte, t blocks.Type, outputs, inputs int, c matrixConfig) (*matrixBody, error) {
+// PackBlocks packs a matrix from the blocks of a file, as package attn says.
+func PackBlocks(data []byte, t blocks.Type, outputs, inputs int, c Config) (*Matrix, error) {
 	p, err := newBlockPacking(data, t, outputs, inputs, c)
 	if err != nil {
 		return nil, err
@@ -30,47 +29,48 @@ func packBlocks(data []byte, t blocks.Type, outputs, inputs int, c matrixConfig)
 type blockPacking struct {
 	data []byte
 	t    blocks.Type
-	m    *matrixBody
+	m    *Matrix
 	bad  atomic.Int64 // the first block whose scale is not finite, or none
 }
 
 // newBlockPacking validates what is to be packed, and makes a matrix without elements.
 func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
-	c matrixConfig) (*blockPacking, error) {
+	c Config) (*blockPacking, error) {
 	switch {
 	case !t.Valid():
-		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, blocks.Q8_0, blocks.Last)
+		return nil, views.Fail(views.ErrOption, "t is %v, want a block type, %v to %v", t, blocks.Q8_0,
+			blocks.Last)
 	case c.Format != kernel.F32:
-		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
 	case c.Transposed:
-		return nil, fail(ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows "+
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows "+
 			"of outputs")
 	case c.Integers && t.Halves():
-		return nil, fail(ErrOption, "MatrixConfig.Integers is true with %v, want false: its weights are "+
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: its weights are "+
 			"no integers", t)
 	}
 	of := t.Traits()
-	if outputs < 1 || outputs > maxLength {
-		return nil, fail(ErrShape, "outputs is %d, want 1 to %d", outputs, maxLength)
+	if outputs < 1 || outputs > views.MaxLength {
+		return nil, views.Fail(views.ErrShape, "outputs is %d, want 1 to %d", outputs, views.MaxLength)
 	}
-	if inputs < 1 || inputs > maxLength || inputs%of.Inputs != 0 {
-		return nil, fail(ErrShape, "inputs is %d, want a multiple of %d for %v, at most %d", inputs,
-			of.Inputs, t, maxLength)
+	if inputs < 1 || inputs > views.MaxLength || inputs%of.Inputs != 0 {
+		return nil, views.Fail(views.ErrShape, "inputs is %d, want a multiple of %d for %v, at most %d", inputs,
+			of.Inputs, t, views.MaxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
 	want, fits := views.Product(outputs, inputs/of.Inputs, of.Bytes)
 	if !ok || !fits {
-		return nil, fail(ErrShape, "the matrix is %d×%d, want at most %d elements", outputs, inputs,
-			maxElements)
+		return nil, views.Fail(views.ErrShape, "the matrix is %d×%d, want at most %d elements", outputs, inputs,
+			views.MaxElements)
 	}
 	if len(data) != want {
-		return nil, fail(ErrLength, "len(data) is %d, want %d for %d×%d weights of %v", len(data), want,
+		return nil, views.Fail(views.ErrLength, "len(data) is %d, want %d for %d×%d weights of %v", len(data), want,
 			outputs, inputs, t)
 	}
 	m.int8 = c.Integers
 	mapping, err := memory.AllocateTogether(m.size())
 	if err != nil {
-		return nil, fail(ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
+		return nil, views.Fail(views.ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
 	}
 	m.Use(mapping, mapping.Bytes(), nil)
 	p := &blockPacking{data: data, t: t, m: m}
@@ -83,11 +83,11 @@ const blocksFormat kernel.Format = -1
 
 // newBlockMatrix describes a matrix of blocks, which has no memory yet. It is not ok if it is
 // larger than memory can be.
-func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *matrixBody, ok bool) {
+func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *Matrix, ok bool) {
 	if t.Halves() {
 		return newMatrix(formatOfHalves(t), 1, 1, inputs, outputs)
 	}
-	m = &matrixBody{format: blocksFormat, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
+	m = &Matrix{format: blocksFormat, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
 		blocks: t, b: 1, h: 1, inner: inputs, cols: outputs, rotation: 1}
 	_, ok = views.Product(kernel.RoundUp(inputs, blocks.Inputs), kernel.RoundUp(outputs, panel), 2)
 	return m, ok
@@ -107,10 +107,10 @@ func (p *blockPacking) tasks() int { return partsOf(p.m.cols, panel) }
 // cost estimates the nanoseconds of packing on one core.
 func (p *blockPacking) cost() float64 { return 0.5 * float64(len(p.data)) }
 
-func (p *blockPacking) Begin(*productMemory) {}
+func (p *blockPacking) Begin(*Memory) {}
 
 // Task packs panel i.
-func (p *blockPacking) Task(_ *productMemory, i int) {
+func (p *blockPacking) Task(_ *Memory, i int) {
 	of, outputs := p.t.Traits(), min(panel, p.m.cols-i*panel)
 	row := p.m.inner / of.Inputs * of.Bytes
 	from := p.data[i*panel*row:][:outputs*row]
@@ -141,9 +141,9 @@ func (p *blockPacking) refuse(i int) {
 
 // packHalves packs all inputs of an output.
 func (p *blockPacking) packHalves(output int, from []byte) {
-	for k := 0; k < p.m.inner; k += product.Inner {
-		steps := min(product.Inner, p.m.inner-k)
-		to := elements[uint16](p.m.panels(0, 0, k, output/panel*panel, panel))[output%panel:]
+	for k := 0; k < p.m.inner; k += Inner {
+		steps := min(Inner, p.m.inner-k)
+		to := kernel.Elements[uint16](p.m.panels(0, 0, k, output/panel*panel, panel))[output%panel:]
 		for i := range steps {
 			to[i*panel] = binary.LittleEndian.Uint16(from[2*(k+i):])
 		}
@@ -151,7 +151,7 @@ func (p *blockPacking) packHalves(output int, from []byte) {
 }
 
 // finish returns the matrix, or an error that names a block that has no scale.
-func (p *blockPacking) finish() (*matrixBody, error) {
+func (p *blockPacking) finish() (*Matrix, error) {
 	bad := p.bad.Load()
 	if bad == math.MaxInt64 {
 		return p.m, nil
@@ -159,6 +159,6 @@ func (p *blockPacking) finish() (*matrixBody, error) {
 	_ = p.m.Close() // why packing failed is what the caller can do something about
 	each := int64(p.m.inner / p.t.Traits().Inputs)
 	size := int64(p.t.Traits().Bytes)
-	return nil, fail(ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each, bad/each,
+	return nil, views.Fail(views.ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each, bad/each,
 		blocks.FaultOfScale(p.t, p.data[bad*size:][:size]))
 }

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"sync"
@@ -12,8 +12,8 @@ import (
 
 // Calls that workers share, and the memory that each of them computes in.
 
-// productMemory is the memory of a goroutine that multiplies. That of a caller has the call, too.
-type productMemory struct {
+// Memory is the memory of a goroutine that multiplies. That of a caller has the call, too.
+type Memory struct {
 	k, s     []float32         // packed columns, and sums of products
 	rotated  []float32         // rows on their way into a product
 	rounded  integers.Rows     // the same as integers
@@ -27,10 +27,10 @@ type productMemory struct {
 	products       products
 }
 
-var productMemories = sync.Pool{New: func() any { return new(productMemory) }}
+var memories = sync.Pool{New: func() any { return new(Memory) }}
 
 // blockMemory is memory for unpacked blocks.
-func (w *productMemory) blockMemory() *blockwise.Memory {
+func (w *Memory) blockMemory() *blockwise.Memory {
 	if w.unpacked == nil {
 		w.unpacked = new(blockwise.Memory)
 	}
@@ -38,34 +38,34 @@ func (w *productMemory) blockMemory() *blockwise.Memory {
 }
 
 // Forget lets go of the buffers of a caller whose tasks are done.
-func (w *productMemory) Forget() {
+func (w *Memory) Forget() {
 	if w.inputs.needs != 0 {
 		w.inputs = preparation{}
 	}
 }
 
 // Drop lets go of the caller's buffers when a call is over.
-func (w *productMemory) Drop() {
+func (w *Memory) Drop() {
 	w.multiplication = multiplication{}
 	w.products.drop()
 }
 
-// productWork is work in tasks, which workers do in memory of their own.
-type productWork interface {
-	Begin(w *productMemory) // comes before the first task of each worker
-	Task(w *productMemory, i int)
+// Work is work in tasks, which workers do in memory of their own.
+type Work interface {
+	Begin(w *Memory) // comes before the first task of each worker
+	Task(w *Memory, i int)
 }
 
-// productWorkers share the work of a call.
-type productWorkers interface {
+// Workers share the work of a call.
+type Workers interface {
 	// WorkersFor returns how many workers a call that takes about cost nanoseconds is for.
 	WorkersFor(cost float64) int
 	// Share does all tasks of some work on so many of them.
-	Share(x productWork, workers, tasks int, cost float64)
+	Share(x Work, workers, tasks int, cost float64)
 }
 
-// MatMul is matMul on workers.
-func (w *productMemory) MatMul(on productWorkers, t *tuning.Row, dst, a, b *views.Tensor) error {
+// MatMul is MatMul on workers.
+func (w *Memory) MatMul(on Workers, t *tuning.Row, dst, a, b *views.Tensor) error {
 	x := &w.multiplication
 	*x = multiplication{t: t, dst: *dst, a: *a, b: *b}
 	if err := x.check(); err != nil || x.dst.Empty() {
@@ -78,20 +78,20 @@ func (w *productMemory) MatMul(on productWorkers, t *tuning.Row, dst, a, b *view
 }
 
 // MulMatrix is the method MatMul of a matrix on workers.
-func (w *productMemory) MulMatrix(on productWorkers, t *tuning.Row, dst, a *views.Tensor, m *matrixBody,
+func (w *Memory) MulMatrix(on Workers, t *tuning.Row, dst, a *views.Tensor, m *Matrix,
 	bias []float32) error {
 	if err := m.checkMatMul(dst, a, bias); err != nil {
 		return err
 	}
-	ms := []*matrixBody{m}
+	ms := []*Matrix{m}
 	w.products.set(t, []views.Tensor{*dst}, ms, [][]float32{bias})
 	w.multiply(on, inputsOf(t, *a, ms))
 	return nil
 }
 
-// MulMatrices is mulMatrices on workers.
-func (w *productMemory) MulMatrices(on productWorkers, t *tuning.Row, dsts []views.Tensor,
-	a *views.Tensor, ms []*matrixBody, biases [][]float32) error {
+// MulMatrices is MulMatrices on workers.
+func (w *Memory) MulMatrices(on Workers, t *tuning.Row, dsts []views.Tensor,
+	a *views.Tensor, ms []*Matrix, biases [][]float32) error {
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
@@ -100,9 +100,9 @@ func (w *productMemory) MulMatrices(on productWorkers, t *tuning.Row, dsts []vie
 	return nil
 }
 
-// MulExperts is mulExperts on workers.
-func (w *productMemory) MulExperts(on productWorkers, t *tuning.Row, dst, a *views.Tensor,
-	ms []*matrixBody, experts *views.View[int32], biases [][]float32) error {
+// MulExperts is MulExperts on workers.
+func (w *Memory) MulExperts(on Workers, t *tuning.Row, dst, a *views.Tensor,
+	ms []*Matrix, experts *views.View[int32], biases [][]float32) error {
 	x := expertCall{t: t, dst: *dst, a: *a, ms: ms, chosen: *experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.Empty() {
 		return err
@@ -114,7 +114,7 @@ func (w *productMemory) MulExperts(on productWorkers, t *tuning.Row, dst, a *vie
 }
 
 // multiply computes the products of a call, whose arguments are valid.
-func (w *productMemory) multiply(on productWorkers, inputs preparation) {
+func (w *Memory) multiply(on Workers, inputs preparation) {
 	q := &w.products
 	q.inputs = inputs
 	x := &q.inputs
@@ -129,8 +129,8 @@ func (w *productMemory) multiply(on productWorkers, inputs preparation) {
 	}
 }
 
-// packMatrixOn is packMatrix on workers.
-func packMatrixOn(on productWorkers, t *tuning.Row, w *views.Tensor, c matrixConfig) (*matrixBody,
+// PackMatrixOn is PackMatrix on workers.
+func PackMatrixOn(on Workers, t *tuning.Row, w *views.Tensor, c Config) (*Matrix,
 	error) {
 	x, err := newPacking(t, *w, c)
 	if err != nil {
@@ -142,9 +142,9 @@ func packMatrixOn(on productWorkers, t *tuning.Row, w *views.Tensor, c matrixCon
 	return x.finish()
 }
 
-// packBlocksOn is packBlocks on workers.
-func packBlocksOn(on productWorkers, data []byte, t blocks.Type, outputs, inputs int,
-	c matrixConfig) (*matrixBody, error) {
+// PackBlocksOn is PackBlocks on workers.
+func PackBlocksOn(on Workers, data []byte, t blocks.Type, outputs, inputs int,
+	c Config) (*Matrix, error) {
 	x, err := newBlockPacking(data, t, outputs, inputs, c)
 	if err != nil {
 		return nil, err

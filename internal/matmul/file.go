@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"bytes"
@@ -9,31 +9,33 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/file"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Files of matrices, one or several; internal/file has their form.
 
 // Save writes the matrix to w.
-func (m *matrixBody) Save(w io.Writer) (n int64, err error) {
+func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 	if err := m.checkOpen(); err != nil {
 		return 0, err
 	}
 	form := m.form()
-	n, err = form.Write(w, m.data, rawBytes(m.scales))
+	n, err = form.Write(w, m.data, kernel.RawBytes(m.scales))
 	runtime.KeepAlive(m) // and with it its memory
 	return n, err
 }
 
 // form is the matrix as its file says.
-func (m *matrixBody) form() file.Matrix {
+func (m *Matrix) form() file.Matrix {
 	return file.Matrix{Matrix: m.layout(), Integers: m.int8}
 }
 
 // matrixOf is a matrix that was read.
-func matrixOf(form *file.Matrix, body *file.Body) *matrixBody {
-	var m *matrixBody
+func matrixOf(form *file.Matrix, body *file.Body) *Matrix {
+	var m *Matrix
 	if form.Blocks != 0 {
 		m, _ = newBlockMatrix(form.Blocks, form.Outputs, form.Inputs)
 	} else {
@@ -44,8 +46,8 @@ func matrixOf(form *file.Matrix, body *file.Body) *matrixBody {
 	return m
 }
 
-// loadMatrix reads a matrix that Save wrote, and nothing after it.
-func loadMatrix(r io.Reader) (*matrixBody, error) {
+// LoadMatrix reads a matrix that Save wrote, and nothing after it.
+func LoadMatrix(r io.Reader) (*Matrix, error) {
 	form, body, err := file.ReadMatrix(r)
 	if err != nil {
 		return nil, err
@@ -53,8 +55,8 @@ func loadMatrix(r io.Reader) (*matrixBody, error) {
 	return matrixOf(&form, &body), nil
 }
 
-// mapMatrix opens a file that Save wrote, and uses its bytes in place.
-func mapMatrix(path string) (*matrixBody, error) {
+// MapMatrix opens a file that Save wrote, and uses its bytes in place.
+func MapMatrix(path string) (*Matrix, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("attn: mapping a matrix: %w", err)
@@ -68,7 +70,7 @@ func mapMatrix(path string) (*matrixBody, error) {
 }
 
 // mapFile maps a file, or reads it where that cannot be done.
-func mapFile(f *os.File) (*matrixBody, error) {
+func mapFile(f *os.File) (*Matrix, error) {
 	if !packed.BigEndian() {
 		if mapping, err := memory.Map(f); err == nil {
 			m, err := matrixIn(mapping)
@@ -81,9 +83,9 @@ func mapFile(f *os.File) (*matrixBody, error) {
 	return loadWhole(f)
 }
 
-// loadWhole is loadMatrix for a reader with nothing after the matrix.
-func loadWhole(r io.Reader) (*matrixBody, error) {
-	m, err := loadMatrix(r)
+// loadWhole is LoadMatrix for a reader with nothing after the matrix.
+func loadWhole(r io.Reader) (*Matrix, error) {
+	m, err := LoadMatrix(r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func loadWhole(r io.Reader) (*matrixBody, error) {
 }
 
 // matrixIn is the matrix in the bytes of a file.
-func matrixIn(mapping *memory.Mapping) (*matrixBody, error) {
+func matrixIn(mapping *memory.Mapping) (*Matrix, error) {
 	form, body, err := file.MatrixIn(mapping)
 	if err != nil {
 		return nil, err
@@ -104,8 +106,8 @@ func matrixIn(mapping *memory.Mapping) (*matrixBody, error) {
 	return matrixOf(&form, &body), nil
 }
 
-// saveMatrices writes matrices to w, each under a name.
-func saveMatrices(w io.Writer, names []string, ms []*matrixBody) (n int64, err error) {
+// SaveMatrices writes matrices to w, each under a name.
+func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error) {
 	set, all, err := newSet(names, ms)
 	if err != nil {
 		return 0, err
@@ -122,18 +124,18 @@ func saveMatrices(w io.Writer, names []string, ms []*matrixBody) (n int64, err e
 }
 
 // newSet validates what is to be saved, and returns each matrix once.
-func newSet(names []string, ms []*matrixBody) (set *file.Set, all []*matrixBody, err error) {
+func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err error) {
 	if len(ms) != len(names) {
-		return nil, nil, fail(ErrLength, "there are %d matrices, want %d as names", len(ms), len(names))
+		return nil, nil, views.Fail(views.ErrLength, "there are %d matrices, want %d as names", len(ms), len(names))
 	}
 	set = &file.Set{Names: names}
-	first, numbers := map[string]int{}, map[*matrixBody]int{}
+	first, numbers := map[string]int{}, map[*Matrix]int{}
 	for i, m := range ms {
 		if err := checkListed(ms, i); err != nil {
 			return nil, nil, err
 		}
 		if before, is := first[names[i]]; is || names[i] == "" {
-			return nil, nil, fail(ErrOption, "%s", file.FaultOfName(names[i], i, before))
+			return nil, nil, views.Fail(views.ErrOption, "%s", file.FaultOfName(names[i], i, before))
 		}
 		first[names[i]] = i
 		if _, is := numbers[m]; !is {
@@ -145,29 +147,29 @@ func newSet(names []string, ms []*matrixBody) (set *file.Set, all []*matrixBody,
 		set.Numbers = append(set.Numbers, numbers[m])
 	}
 	if n := set.IndexSize(); n > file.MaxNames {
-		return nil, nil, fail(ErrLength, "names and sizes are %d bytes, want at most %d", n,
+		return nil, nil, views.Fail(views.ErrLength, "names and sizes are %d bytes, want at most %d", n,
 			file.MaxNames)
 	}
 	return set, all, nil
 }
 
-// matricesBody is the body of a Matrices.
-type matricesBody struct {
+// Matrices is the body of a Matrices.
+type Matrices struct {
 	names   []string
-	named   map[string]*matrixBody
-	all     []*matrixBody
+	named   map[string]*Matrix
+	all     []*Matrix
 	mapping *memory.Mapping // of the file; nil if each matrix has its own
 	open    bool
 }
 
-// mapMatrices opens a file that saveMatrices wrote, and uses its bytes in place.
-func mapMatrices(path string) (*matricesBody, error) {
+// MapMatrices opens a file that SaveMatrices wrote, and uses its bytes in place.
+func MapMatrices(path string) (*Matrices, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("attn: mapping matrices: %w", err)
 	}
 	defer f.Close()
-	a := &matricesBody{named: map[string]*matrixBody{}, open: true}
+	a := &Matrices{named: map[string]*Matrix{}, open: true}
 	if err := a.read(f); err != nil {
 		_ = a.Close() // what is wrong with it is what the caller wants to know
 		return nil, fmt.Errorf("%w (mapping %s)", err, path)
@@ -176,7 +178,7 @@ func mapMatrices(path string) (*matricesBody, error) {
 }
 
 // read opens all matrices of a file.
-func (a *matricesBody) read(f *os.File) error {
+func (a *Matrices) read(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("attn: mapping matrices: %w", err)
@@ -190,14 +192,14 @@ func (a *matricesBody) read(f *os.File) error {
 }
 
 // readAll opens all matrices of bytes, which are those of the mapping if there is one.
-func (a *matricesBody) readAll(whole io.ReaderAt, size int64) error {
+func (a *Matrices) readAll(whole io.ReaderAt, size int64) error {
 	set, at, err := file.ReadSet(io.NewSectionReader(whole, 0, size), size)
 	if err != nil {
 		return err
 	}
 	for i, size := range set.Sizes {
 		start, err := file.Start(whole, at)
-		var m *matrixBody
+		var m *Matrix
 		if err == nil {
 			m, err = a.matrixAt(whole, start, size)
 		}
@@ -214,7 +216,7 @@ func (a *matricesBody) readAll(whole io.ReaderAt, size int64) error {
 }
 
 // matrixAt opens the matrix that some bytes of a file are.
-func (a *matricesBody) matrixAt(whole io.ReaderAt, at, size int64) (*matrixBody, error) {
+func (a *Matrices) matrixAt(whole io.ReaderAt, at, size int64) (*Matrix, error) {
 	if a.mapping != nil {
 		return matrixIn(a.mapping.Part(int(at), int(at+size)))
 	}
@@ -222,15 +224,15 @@ func (a *matricesBody) matrixAt(whole io.ReaderAt, at, size int64) (*matrixBody,
 }
 
 // Names returns the names in the order of the file.
-func (a *matricesBody) Names() []string { return slices.Clone(a.names) }
+func (a *Matrices) Names() []string { return slices.Clone(a.names) }
 
 // Matrix returns the matrix of a name, nil if there is none.
-func (a *matricesBody) Matrix(name string) *matrixBody { return a.named[name] }
+func (a *Matrices) Matrix(name string) *Matrix { return a.named[name] }
 
 // Close closes all matrices and gives their memory back.
-func (a *matricesBody) Close() error {
+func (a *Matrices) Close() error {
 	if !a.open {
-		return fail(ErrClosed, "the matrices were closed, or are not from MapMatrices")
+		return views.Fail(views.ErrClosed, "the matrices were closed, or are not from MapMatrices")
 	}
 	var err error
 	for _, m := range a.all {
@@ -241,7 +243,7 @@ func (a *matricesBody) Close() error {
 		}
 	}
 	mapping := a.mapping
-	*a = matricesBody{}
+	*a = Matrices{}
 	if mapping != nil {
 		if closing := mapping.Close(); err == nil {
 			err = closing

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"runtime"
@@ -9,7 +9,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
-	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -17,9 +16,9 @@ import (
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
 // it is widened once into the panels that the ordinary kernels read.
 
-// widenedRows rows of a share what was widened once, where that takes as long as many rows of
+// WidenedRows rows of a share what was widened once, where that takes as long as many rows of
 // multiply-adds.
-const widenedRows = 4 * product.Rows
+const WidenedRows = 4 * Rows
 
 // widenedCols columns are widened at a time, those that a tile of rows reads: more would not stay
 // in the nearest caches until the rows read them.
@@ -42,62 +41,62 @@ func (p *projection) multiplyTyped(u *productBlock) {
 // multiplyPacked is for at most maxTypedRows rows.
 func (p *projection) multiplyPacked(u *productBlock) {
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += product.Inner {
+	for k := 0; k < p.m.inner; k += Inner {
 		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.AddTyped(p.t, p.m.format, a[k:], stride, right, &layout)
+		u.addTyped(p.t, p.m.format, a[k:], stride, right, &layout)
 	}
 }
 
 // multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are
 // in the cache when all rows read them.
 func (p *projection) multiplyWidened(u *productBlock) {
-	w := productMemories.Get().(*productMemory)
-	w.k = grow(w.k, product.Inner*widenedCols)
+	w := memories.Get().(*Memory)
+	w.k = kernel.Grow(w.k, Inner*widenedCols)
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += product.Inner {
+	for k := 0; k < p.m.inner; k += Inner {
 		for c := 0; c < u.Cols; c += widenedCols {
 			right, typed := p.m.typedPanels(p.t, u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
 				u.Rows)
-			some := u.Part(c, min(widenedCols, u.Cols-c))
-			layout := product.Layout(p.t, typed.Keys, some.Cols)
+			some := u.part(c, min(widenedCols, u.Cols-c))
+			layout := panelLayout(p.t, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
 			narrow.Widen(p.t.ISA, p.m.format, w.k, right, layout.PanelStride, &typed)
-			some.Add(p.t, a[k:], stride, w.k, &layout)
+			some.add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 }
 
 // afterWidened is where the panels begin that are widened next, those of column c if the
 // block has that, 0 if they are not to be prefetched.
 func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	if c >= u.Cols {
-		k, c = k+product.Inner, 0
+		k, c = k+Inner, 0
 	}
-	if k >= p.m.inner || u.Rows <= inPlaceRows || !p.t.PanelsAhead(u.Rows) {
+	if k >= p.m.inner || u.Rows <= kernel.InPlaceRows || !p.t.PanelsAhead(u.Rows) {
 		return 0
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
 }
 
 // typedPanels is floatPanels for a matrix of fewer bits and some rows; the layout has whole panels.
-func (m *matrixBody) typedPanels(t *tuning.Row, b, h, k, first, cols, rows int) ([]byte,
+func (m *Matrix) typedPanels(t *tuning.Row, b, h, k, first, cols, rows int) ([]byte,
 	kernel.PanelLayout) {
-	layout := kernel.ScoreLayout(m.format, min(product.Inner, m.inner-k),
+	layout := kernel.ScoreLayout(m.format, min(Inner, m.inner-k),
 		kernel.RoundUp(cols, panel))
 	if m.int8 {
 		layout.Set(t, t.PrefetchInt8, t.PrefetchInt8, false)
 	} else {
-		layout.SetTyped(t, m.format, rows, product.Inner*panel*m.traits.Bytes, false)
+		layout.SetTyped(t, m.format, rows, Inner*panel*m.traits.Bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
 
 // scalesOf are the scales of columns [first, first+cols), for I8.
-func (m *matrixBody) scalesOf(b, h, first, cols int) []float32 {
+func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 	if !m.traits.Scaled {
 		return nil
 	}
@@ -110,19 +109,19 @@ func (m *matrixBody) scalesOf(b, h, first, cols int) []float32 {
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(u *productBlock) {
-	a := product.Integers{Rows: p.inputs.ints, Scales: p.inputs.scales,
+	a := integerRows{Rows: p.inputs.ints, Scales: p.inputs.scales,
 		Pitch: integers.Pitch(p.m.inner), Groups: integers.Groups(p.m.inner)}
 	first, step := p.inputRow(u), integers.Group
 	if a.Rows.Together() {
-		step = product.Inner
+		step = Inner
 	}
-	for k := 0; k < p.m.inner; k += product.Inner {
+	for k := 0; k < p.m.inner; k += Inner {
 		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		steps := layout.Keys
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			u.AddIntegers(p.t, &a, first, k+g, right[g*panel:], &layout)
+			u.addIntegers(p.t, &a, first, k+g, right[g*panel:], &layout)
 		}
 	}
 }
@@ -139,12 +138,12 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
 	x.O, x.Rows, x.OStride = u.Dst, u.Rows, u.Stride
 	if p.few() {
-		product.MultiplyFew(p.t, &x, u.Cols, p.next)
+		multiplyFew(p.t, &x, u.Cols, p.next)
 		return
 	}
-	w := productMemories.Get().(*productMemory)
-	defer productMemories.Put(w)
-	product.MultiplyBlocks(p.t, &x, u.Cols, w.blockMemory())
+	w := memories.Get().(*Memory)
+	defer memories.Put(w)
+	multiplyBlocks(p.t, &x, u.Cols, w.blockMemory())
 }
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.
@@ -155,39 +154,39 @@ func (p *projection) few() bool {
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
 // that they are in the cache when all rows read them.
 func (p *projection) multiplyDecoded(u *productBlock) {
-	w := productMemories.Get().(*productMemory)
-	w.k = grow(w.k, product.Inner*widenedCols)
+	w := memories.Get().(*Memory)
+	w.k = kernel.Grow(w.k, Inner*widenedCols)
 	of := p.m.blocks.Traits()
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += product.Inner {
-		steps := min(product.Inner, p.m.inner-k)
+	for k := 0; k < p.m.inner; k += Inner {
+		steps := min(Inner, p.m.inner-k)
 		for c := 0; c < u.Cols; c += widenedCols {
-			some := u.Part(c, min(widenedCols, u.Cols-c))
-			layout := product.Layout(p.t, steps, some.Cols)
+			some := u.part(c, min(widenedCols, u.Cols-c))
+			layout := panelLayout(p.t, steps, some.Cols)
 			layout.Overwrite = k == 0
 			for x := 0; x < layout.Cols; x += panel {
 				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.Inputs*of.Packed:]
 				blockwise.Decode(p.t.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
 					w.blockMemory())
 			}
-			some.Add(p.t, a[k:], stride, w.k, &layout)
+			some.add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 }
 
 // Format returns the format of the weights.
-func (m *matrixBody) Format() kernel.Format { return m.format }
+func (m *Matrix) Format() kernel.Format { return m.format }
 
 // BlockType returns the type of the blocks, and false if there are none.
-func (m *matrixBody) BlockType() (t blocks.Type, ok bool) { return m.blocks, m.blocks != 0 }
+func (m *Matrix) BlockType() (t blocks.Type, ok bool) { return m.blocks, m.blocks != 0 }
 
 // Rows decodes the weights of some outputs, as many rows.
-func (m *matrixBody) Rows(t *tuning.Row, dst *views.Tensor, outputs []int32) error {
+func (m *Matrix) Rows(t *tuning.Row, dst *views.Tensor, outputs []int32) error {
 	if err := m.checkRows(dst, outputs); err != nil {
 		return err
 	}
-	w := productMemories.Get().(*productMemory)
+	w := memories.Get().(*Memory)
 	for n := range m.b * m.h {
 		b, h := n/m.h, n%m.h
 		for first, end := 0, 0; first < len(outputs); first = end {
@@ -199,13 +198,13 @@ func (m *matrixBody) Rows(t *tuning.Row, dst *views.Tensor, outputs []int32) err
 			m.rowsOfPanel(t, some, b, h, outputs[first:end], w)
 		}
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
 // checkRows validates the arguments of Rows.
-func (m *matrixBody) checkRows(dst *views.Tensor, outputs []int32) error {
+func (m *Matrix) checkRows(dst *views.Tensor, outputs []int32) error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
@@ -213,12 +212,12 @@ func (m *matrixBody) checkRows(dst *views.Tensor, outputs []int32) error {
 		return err
 	}
 	if dst.B != m.b || dst.H != m.h || dst.L != len(outputs) || dst.D != m.inner {
-		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, m.b,
+		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, m.b,
 			m.h, len(outputs), m.inner)
 	}
 	for i, output := range outputs {
 		if output < 0 || int(output) >= m.cols {
-			return fail(ErrOption, "outputs[%d] is %d, want 0 to %d", i, output, m.cols-1)
+			return views.Fail(views.ErrOption, "outputs[%d] is %d, want 0 to %d", i, output, m.cols-1)
 		}
 	}
 	if err := dst.CheckDistinct("dst"); err != nil {
@@ -230,11 +229,11 @@ func (m *matrixBody) checkRows(dst *views.Tensor, outputs []int32) error {
 }
 
 // rowsOfPanel decodes outputs of one panel into the rows of dst, which begin with its data.
-func (m *matrixBody) rowsOfPanel(t *tuning.Row, dst views.Tensor, b, h int, outputs []int32,
-	w *productMemory) {
+func (m *Matrix) rowsOfPanel(t *tuning.Row, dst views.Tensor, b, h int, outputs []int32,
+	w *Memory) {
 	first := int(outputs[0]) / panel * panel
-	for k := 0; k < m.inner; k += product.Inner {
-		steps := min(product.Inner, m.inner-k)
+	for k := 0; k < m.inner; k += Inner {
+		steps := min(Inner, m.inner-k)
 		weights := m.decodePanel(t, b, h, k, first, steps, w)
 		for i, output := range outputs {
 			row := dst.Data[i*dst.SL+k:][:steps]
@@ -255,12 +254,12 @@ func (m *matrixBody) rowsOfPanel(t *tuning.Row, dst views.Tensor, b, h int, outp
 
 // decodePanel is some inner steps from k on of the panel of columns from first on, as float32: what
 // products multiply by.
-func (m *matrixBody) decodePanel(t *tuning.Row, b, h, k, first, steps int,
-	w *productMemory) []float32 {
+func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
+	w *Memory) []float32 {
 	if m.format == kernel.F32 {
-		return elements[float32](m.panels(b, h, k, first, panel))
+		return kernel.Elements[float32](m.panels(b, h, k, first, panel))
 	}
-	w.k = grow(w.k, product.Inner*panel)
+	w.k = kernel.Grow(w.k, Inner*panel)
 	if m.blocks != 0 {
 		of := m.blocks.Traits()
 		packed := m.blockData(first/panel, 1)[k/of.Inputs*of.Packed:]

@@ -1,4 +1,4 @@
-package attn
+package matmul
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
-	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -17,13 +16,13 @@ import (
 type targets struct {
 	t      *tuning.Row
 	dsts   []views.Tensor
-	ms     []*matrixBody
+	ms     []*Matrix
 	biases [][]float32 // or none
 }
 
 // multiply computes all products on the calling goroutine.
 func (q *targets) multiply(x preparation) {
-	w := productMemories.Get().(*productMemory)
+	w := memories.Get().(*Memory)
 	most, ok := x.atOnce(), false
 	for x, ok = x.next(w, most); ok; x, ok = x.next(w, most) {
 		x.run()
@@ -38,7 +37,7 @@ func (q *targets) multiply(x preparation) {
 			}
 		}
 	}
-	productMemories.Put(w)
+	memories.Put(w)
 }
 
 // product is the product of a share of the rows that are prepared.
@@ -73,14 +72,14 @@ type products struct {
 }
 
 // set takes the targets of a call, without the lists, which may be on the caller's stack.
-func (q *products) set(t *tuning.Row, dsts []views.Tensor, ms []*matrixBody, biases [][]float32) {
+func (q *products) set(t *tuning.Row, dsts []views.Tensor, ms []*Matrix, biases [][]float32) {
 	q.t = t
 	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
 	q.biases = append(q.biases[:0], biases...)
 }
 
 // add adds what a matrix needs.
-func (x *preparation) add(m *matrixBody) {
+func (x *preparation) add(m *Matrix) {
 	x.needs |= m.needs()
 	x.rotation = max(1, x.rotation, m.rotation) // of all that rotate their inputs
 }
@@ -154,7 +153,7 @@ func nextStretch(left, least, workers int) int {
 
 // tasksOfExperts is how many tasks a worker should find at least in the products of all
 // experts: these are of different length.
-const tasksOfExperts = 2 * tasksPerWorker
+const tasksOfExperts = 2 * tuning.TasksPerWorker
 
 // partitionExperts divides the products of all experts among workers, none into tasks longer than a
 // part of all, and returns the number of tasks.
@@ -214,7 +213,7 @@ func (q *products) divide(workers int) {
 }
 
 // Begin prepares what a worker needs before its first task.
-func (q *products) Begin(w *productMemory) {
+func (q *products) Begin(w *Memory) {
 	if q.own {
 		x := q.inputs
 		x.first, x.source = 0, views.Tensor{}
@@ -224,7 +223,7 @@ func (q *products) Begin(w *productMemory) {
 }
 
 // Task computes one task.
-func (q *products) Task(w *productMemory, i int) {
+func (q *products) Task(w *Memory, i int) {
 	if len(q.runs) > 0 {
 		q.run(w, i)
 		return
@@ -256,7 +255,7 @@ func (q *products) find(i int) (which, before int) {
 }
 
 // of is a product with the inputs that a worker reads.
-func (q *products) of(w *productMemory, which int) projection {
+func (q *products) of(w *Memory, which int) projection {
 	p := q.now[which]
 	if q.own {
 		p.inputs = &w.inputs
@@ -266,14 +265,14 @@ func (q *products) of(w *productMemory, which int) projection {
 
 // run computes a run. After it the worker has another one, at a guess that which comes when all
 // have taken one.
-func (q *products) run(w *productMemory, i int) {
+func (q *products) run(w *Memory, i int) {
 	r := q.runs[i]
 	p := q.of(w, r.which)
 	if i += q.workers; i < len(q.runs) {
 		after := q.runs[i]
 		p.next = q.now[after.which].m.blockData(after.first/panel, 1)
 	}
-	p.compute(productBlock{first: r.first, Block: product.Block{Rows: p.dst.L, Cols: r.cols}})
+	p.compute(productBlock{first: r.first, outputBlock: outputBlock{Rows: p.dst.L, Cols: r.cols}})
 }
 
 // drop lets go of the caller's buffers.
@@ -285,8 +284,8 @@ func (q *products) drop() {
 	q.inputs = preparation{}
 }
 
-// mulMatrices computes dsts[i] = a·ms[i] + biases[i], as package attn says.
-func mulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*matrixBody,
+// MulMatrices computes dsts[i] = a·ms[i] + biases[i], as package attn says.
+func MulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*Matrix,
 	biases [][]float32) error {
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
@@ -298,7 +297,7 @@ func mulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*matr
 }
 
 // inputsOf is a view of inputs that was checked, with what matrices need of it.
-func inputsOf(t *tuning.Row, a views.Tensor, ms []*matrixBody) preparation {
+func inputsOf(t *tuning.Row, a views.Tensor, ms []*Matrix) preparation {
 	x := preparation{t: t, a: a}
 	for _, m := range ms {
 		x.add(m)
@@ -315,12 +314,12 @@ func biasOf(biases [][]float32, i int) []float32 {
 }
 
 // checkProducts validates the arguments of MulMatrices.
-func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*matrixBody, biases [][]float32) error {
+func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*Matrix, biases [][]float32) error {
 	switch {
 	case len(dsts) != len(ms):
-		return fail(ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts), len(ms))
+		return views.Fail(views.ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts), len(ms))
 	case biases != nil && len(biases) != len(ms):
-		return fail(ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(biases),
+		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(biases),
 			len(ms))
 	}
 	for i, m := range ms {
@@ -356,7 +355,7 @@ func checkOutputsApart(dsts []views.Tensor, biases [][]float32, i int) error {
 		}
 		for n, what := range [...]string{"dsts", "biases"} {
 			if all[0].Overlaps(&all[n+1]) {
-				return fail(ErrOverlap, "dsts[%d] overlaps %s[%d], want separate memory", i, what, j)
+				return views.Fail(views.ErrOverlap, "dsts[%d] overlaps %s[%d], want separate memory", i, what, j)
 			}
 		}
 	}
