@@ -110,7 +110,7 @@ func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
 // a description has no effect, but a token would be another one.
 func checkText(kv KeyValue, key string, idle strictjson.Idle) error {
 	bad := badText(kv.Value)
-	if bad == nil || idle.Check(key, asJSON(*bad)) == nil { // a list of idle values has no invalid text
+	if bad == nil || idle.Check(key, asJSON(*bad)) == nil { // idle values are valid texts
 		return nil
 	}
 	is := "is"

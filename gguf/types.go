@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// Type is the type of a tensor's elements, with its number in files. A row is divided into blocks of
-// elements.
+// Type is the type of a tensor's elements, with its number in files. A row is divided into blocks
+// of elements.
 type Type uint32
 
 // The known types. A file may have other numbers; Bytes of such tensors is an error.

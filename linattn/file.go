@@ -164,8 +164,8 @@ func (s *State) checkHeader(h *header) error {
 			math.Float32frombits(h.Scale), s.Rule, want.ChannelDecay, s.Grouping, s.Scale)
 	case h.Checkpoint > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
 		h.Checkpoint == 0 && h.CheckpointLength > 0:
-		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and checkpoint length %d",
-			h.Length, h.Checkpoint, h.CheckpointLength)
+		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and "+
+			"checkpoint length %d", h.Length, h.Checkpoint, h.CheckpointLength)
 	}
 	return nil
 }

@@ -236,7 +236,7 @@ func TestConvTruncate(t *testing.T) {
 			}
 			got, err := loaded.Save(&limited{n, says})
 			if got != int64(n) || !errors.Is(err, want) {
-				t.Errorf("a writer that accepts %d bytes and returns %v: Save returns %d and %v", n, says, got, err)
+				t.Errorf("a writer of %d bytes that returns %v: Save returns %d and %v", n, says, got, err)
 			}
 		}
 	}

@@ -25,7 +25,8 @@ func Random(s Sizes, o Options) (*Model, error) {
 	}
 	d := &description{kind: "random bert", pad: -1, headPooling: "cls", names: bertNames,
 		activation: nn.GELU}
-	d.setSizes(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN, Vocab: s.Vocab,
+	d.setSizes(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN,
+		Vocab:     s.Vocab,
 		Positions: 512, Types: 2, Epsilon: 1e-12})
 	keys := sizeKeys{hidden: "Sizes.Hidden", layers: "Sizes.Layers", heads: "Sizes.Heads",
 		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions",
