@@ -127,8 +127,8 @@ func TestLengths(t *testing.T) {
 			words += len(strings.Fields(d.text))
 		}
 	}
-	if words > 35000 {
-		t.Errorf("docs has %d words, want at most 35000: say it shorter, or once", words)
+	if words > 31500 {
+		t.Errorf("docs has %d words, want at most 31500: say it shorter, or once", words)
 	}
 }
 
