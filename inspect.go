@@ -81,7 +81,7 @@ func describe(t *tuning.Row, p *plan) string {
 	}
 	cost := p.cost(t)
 	line("CPU", t.CPU, "row of the tuning table; kernels: %v", t.ISA)
-	line("time", rounded(cost), "estimate for one core")
+	line("time", threeDigits(cost), "estimate for one core")
 	wakes, meaning := sharing(t, cost)
 	line("sharing", wakes, "%s", meaning)
 	line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads", p.chunkRows,
@@ -105,8 +105,8 @@ func describe(t *tuning.Row, p *plan) string {
 	return s.String()
 }
 
-// rounded is a time of three digits.
-func rounded(ns float64) time.Duration {
+// threeDigits is a time of three digits.
+func threeDigits(ns float64) time.Duration {
 	unit := math.Pow(10, max(0, math.Floor(math.Log10(max(ns, 1)))-2))
 	return time.Duration(math.Round(ns/unit) * unit)
 }
@@ -116,10 +116,10 @@ func sharing(t *tuning.Row, cost float64) (wakes, meaning string) {
 	switch {
 	case cost < t.SmallCall:
 		return "none", fmt.Sprintf("a Pool leaves it to the caller, as all calls below %v",
-			rounded(t.SmallCall))
+			threeDigits(t.SmallCall))
 	case cost < t.WakingCall:
 		return "awake", fmt.Sprintf("a Pool shares it with workers that are awake; it wakes others from %v on",
-			rounded(t.WakingCall))
+			threeDigits(t.WakingCall))
 	}
 	return "all", "a Pool wakes its workers for it"
 }

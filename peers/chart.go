@@ -192,13 +192,13 @@ func (r *Report) having(name string, threads int) (places []int) {
 const gap = 0.8
 
 // group draws the bars of cases side by side.
-func (r *Report) group(p *plot.Plot, cases []string, threads, at int, s draw.TextStyle) error {
-	width := gap * float64(len(cases)-1)
-	for _, name := range cases {
+func (r *Report) group(p *plot.Plot, of []string, threads, at int, s draw.TextStyle) error {
+	width := gap * float64(len(of)-1)
+	for _, name := range of {
 		width += float64(len(r.having(name, threads)))
 	}
 	left := -(width - 1) / 2
-	for _, name := range cases {
+	for _, name := range of {
 		for _, i := range r.having(name, threads) {
 			if err := r.bar(p, name, threads, i, float64(at), vg.Points(left*barWidth), s); err != nil {
 				return err
@@ -211,18 +211,18 @@ func (r *Report) group(p *plot.Plot, cases []string, threads, at int, s draw.Tex
 }
 
 // bar draws what a peer reached of the limit of a case, with the number above it for attn.
-func (r *Report) bar(p *plot.Plot, name string, threads, peer int, at float64, offset vg.Length,
+func (r *Report) bar(p *plot.Plot, name string, threads, place int, at float64, offset vg.Length,
 	s draw.TextStyle) error {
-	x := r.result(name, r.present()[peer].Name, threads)
+	x := r.result(name, r.present()[place].Name, threads)
 	percent := 100 * x.Limit / x.Best
 	bars, err := plotter.NewBarChart(plotter.Values{percent}, vg.Points(barWidth-1))
 	if err != nil {
 		return err
 	}
-	bars.XMin, bars.Color, bars.LineStyle.Width = at, colours[peer%len(colours)], 0
+	bars.XMin, bars.Color, bars.LineStyle.Width = at, colours[place%len(colours)], 0
 	bars.Offset = offset
 	p.Add(bars)
-	if peer > 0 {
+	if place > 0 {
 		return nil
 	}
 	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at, Y: percent}},

@@ -61,10 +61,10 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 // printFact prints a name and its value, in lines of at most 100 columns that begin below the
 // value.
 func printFact(w io.Writer, name, value string) {
-	const columns, indent = 100, 16
+	const width, indent = 100, 16
 	line := fmt.Sprintf("%-*s", indent-1, name)
 	for _, word := range strings.Fields(value) {
-		if len(line) >= indent && len(line)+1+len(word) > columns {
+		if len(line) >= indent && len(line)+1+len(word) > width {
 			fmt.Fprintln(w, line)
 			line = strings.Repeat(" ", indent-1)
 		}
