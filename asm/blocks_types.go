@@ -88,13 +88,13 @@ func formOf(t blocks.Type) fewForm {
 	}
 	f := fewForm{Traits: of, codes: codes, kind: blockSums(of.Scaling), parts: of.Inputs / blocks.Inputs,
 		less: of.Less != 0}
-	from := uint(128)
+	start := uint(128)
 	if f.halved() {
-		from = 32
+		start = 32
 	}
 	switch {
 	case f.less:
-		f.shift = bits.TrailingZeros(from / uint(of.Less))
+		f.shift = bits.TrailingZeros(start / uint(of.Less))
 	case of.Levels != nil:
 		f.codes = fourBitLevels
 	}

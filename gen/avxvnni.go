@@ -16,10 +16,10 @@ import (
 // vexVNNI are the opcodes, by mnemonic.
 var vexVNNI = map[string]int{"VPDPBUSD": 0x50, "VPDPWSSD": 0x52}
 
-// macroVNNI is the macro of such an instruction, and its words with what a disassembler reads in
+// macroVNNI is the macro of such an instruction, and its text: words with what a disassembler reads in
 // them. Operands are two factors, of which VPDPBUSD takes bytes with sign from the first and without
 // sign from the second, and the sum.
-func macroVNNI(i *ir.Instruction) (name, words string, ok bool) {
+func macroVNNI(i *ir.Instruction) (name, text string, ok bool) {
 	opcode, ok := vexVNNI[i.Opcode]
 	if !ok || !operand.IsYMM(i.Operands[1]) {
 		return "", "", false

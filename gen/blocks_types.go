@@ -265,16 +265,16 @@ func (s blockSet) fewShift(f blockForm) uint64 {
 // multiplyAVX2Of is the kernel of a type.
 func multiplyAVX2Of(t blocks.Type) *blockSums8 {
 	s, f := narrowBlocks, formOf(t)
-	words := 1
+	most := 1 // groups of products in a word
 	if !s.signed(f) {
 		largest := s.largest(f) + max(0, s.added(f)-f.less)
 		if f.sums == pairsSums {
 			largest *= 15 // their scales
 		}
-		words = wordsFor(largest)
+		most = wordsFor(largest)
 	}
 	for i, k := range multiplyAVX2 {
-		if k.sums == f.sums && k.words <= words {
+		if k.sums == f.sums && k.words <= most {
 			return &multiplyAVX2[i]
 		}
 	}

@@ -90,8 +90,8 @@ func (p *printer) function(f *ir.Function) {
 
 // instruction is the text of one.
 func (p *printer) instruction(i *ir.Instruction) string {
-	if name, words, ok := macroVNNI(i); ok {
-		p.macros[fmt.Sprintf("#define %s %s\n", name, words)] = true
+	if name, code, ok := macroVNNI(i); ok {
+		p.macros[fmt.Sprintf("#define %s %s\n", name, code)] = true
 		return name
 	}
 	var operands []string
@@ -133,8 +133,8 @@ func spareVector(f *ir.Function) string {
 	var has [32]bool
 	for _, i := range f.Instructions() {
 		for _, r := range i.Registers() {
-			if vector, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector {
-				has[vector.PhysicalIndex()] = true
+			if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector {
+				has[p.PhysicalIndex()] = true
 			}
 		}
 	}

@@ -161,9 +161,9 @@ func (x *decoder) codesOf(codes, upper []byte, i int) {
 	case FourBits, FiveBits:
 		switch {
 		case x.Codes == FiveBits && x.Shared:
-			join(to, codes[i/2*Inputs:], upper, i%2*4, i, 1)
+			readNibbles(to, codes[i/2*Inputs:], upper, i%2*4, i, 1)
 		case x.Shared:
-			shift(to, codes[i/2*Inputs:], i%2*4, 15)
+			readBits(to, codes[i/2*Inputs:], i%2*4, 15)
 		case x.Codes == FiveBits:
 			withFifths(to, codes, binary.LittleEndian.Uint32(upper))
 		default:
@@ -171,11 +171,11 @@ func (x *decoder) codesOf(codes, upper []byte, i int) {
 		}
 	case SixBits:
 		half, k := i/4, i%4
-		join(to, codes[half*64+k%2*32:], upper[half*32:], k/2*4, 2*k, 3)
+		readNibbles(to, codes[half*64+k%2*32:], upper[half*32:], k/2*4, 2*k, 3)
 	case TwoBits:
-		shift(to, codes[i/4*32:], i%4*2, 3)
+		readBits(to, codes[i/4*32:], i%4*2, 3)
 	case ThreeBits:
-		shift(to, codes[i/4*32:], i%4*2, 3)
+		readBits(to, codes[i/4*32:], i%4*2, 3)
 		for j := 0; j < Inputs; j += 8 {
 			bits := binary.LittleEndian.Uint64(upper[j:]) >> i & ofTwo << 2
 			binary.LittleEndian.PutUint64(to[j:], binary.LittleEndian.Uint64(to[j:])|bits)
@@ -188,16 +188,16 @@ func (x *decoder) codesOf(codes, upper []byte, i int) {
 	}
 }
 
-// shift reads bits of 32 bytes.
-func shift(to, from []byte, by int, mask uint64) {
+// readBits reads bits of 32 bytes.
+func readBits(to, from []byte, by int, mask uint64) {
 	for j := 0; j < Inputs; j += 8 {
 		x := binary.LittleEndian.Uint64(from[j:]) >> by & (mask * ofTwo)
 		binary.LittleEndian.PutUint64(to[j:], x)
 	}
 }
 
-// join reads nibbles of 32 bytes, and upper bits of 32 others.
-func join(to, low, upper []byte, lowBy, upperBy int, mask uint64) {
+// readNibbles reads nibbles of 32 bytes, and upper bits of 32 others.
+func readNibbles(to, low, upper []byte, lowBy, upperBy int, mask uint64) {
 	for j := 0; j < Inputs; j += 8 {
 		x := binary.LittleEndian.Uint64(low[j:]) >> lowBy & lowNibbles
 		x |= binary.LittleEndian.Uint64(upper[j:]) >> upperBy & (mask * ofTwo) << 4
