@@ -32,7 +32,7 @@ func newDrafter(e *engine, s settings) (*drafter, error) {
 	d := &drafter{runner: runner{model: s.draft, pool: e.pool}, tokens: min(e.Vocab, s.draft.Vocab),
 		most: min(s.guesses, s.chunk-1), reads: s.chunk, seqs: map[*job]*drafted{}}
 	if d.most < 1 {
-		return nil, fmt.Errorf("%w: Options.Guesses is %d and Chunk %d, want at least 1 and 2",
+		return nil, fmt.Errorf("%w: Options.Guesses is %d and Options.Chunk %d, want at least 1 and 2",
 			attn.ErrOption, s.guesses, s.chunk)
 	}
 	// Layers with a window keep all tokens, since a sequence may go back.

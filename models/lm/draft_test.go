@@ -62,6 +62,15 @@ func TestDraft(t *testing.T) {
 			f.tensors["lm_head.weight"].data[i] *= float32(i%7) - 3
 		}
 	})
+	rows := func(n int) *model {
+		return open(func(f *fake) {
+			for _, name := range []string{"model.embed_tokens.weight", "lm_head.weight"} {
+				more := slices.Concat(f.tensors[name].data, slices.Repeat([]float32{0.5}, max(0, n-20)*24))
+				f.tensors[name] = fakeTensor{[]int{n, 24}, more[:n*24]}
+			}
+			f.config["vocab_size"], f.config["eos_token_id"] = n, nil
+		})
+	}
 	for name, m := range map[string]*model{
 		"llama":   open(func(*fake) {}),
 		"windows": open(func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }),
@@ -71,7 +80,7 @@ func TestDraft(t *testing.T) {
 			{Repetition: 1.2, Temperature: 1, TopK: 5, TopP: 0.9, Seed: 3}} {
 			s := settings{keys: attn.F16, guesses: 4}
 			want, _ := draftAnswers(t, m, s, how)
-			for _, draft := range []*model{m, other} {
+			for _, draft := range []*model{m, other, rows(17), rows(30)} {
 				s.draft = draft
 				got, e := draftAnswers(t, m, s, how)
 				if got != want {

@@ -88,7 +88,7 @@ func (m modelFlags) logits(weights, keys, values lm.Format, products lm.Products
 	if file && strings.HasSuffix(m.path, ".gguf") {
 		m.Weights = lm.Default
 	}
-	model, closing, err := m.open(io.Discard, io.Discard)
+	model, closing, err := m.open()
 	if err != nil {
 		return nil, shape, err
 	}

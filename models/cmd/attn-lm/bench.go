@@ -45,11 +45,14 @@ func bench(args []string, _ io.Reader, out, errs io.Writer) error {
 	if o.Context == 0 {
 		o.Context = o.prompt + o.decoded + 8
 	}
-	m, closing, err := o.open(out, errs)
+	m, closing, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer closing()
+	if err := o.describe(out, errs, m); err != nil {
+		return err
+	}
 	ctx, cancel := interruptible()
 	defer cancel()
 	return o.measure(ctx, out, m)

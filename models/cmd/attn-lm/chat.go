@@ -47,6 +47,9 @@ func parseChat(args []string, help io.Writer) (*chatFlags, error) {
 	if err == nil {
 		err = o.answerFlags.check()
 	}
+	if err == nil {
+		err = checkFolder("session", o.session)
+	}
 	if o.first = f.Arg(0); err == nil && f.NArg() > 1 {
 		err = flags.Errorf("there are %d messages, want one or none", f.NArg())
 	}
@@ -56,8 +59,11 @@ func parseChat(args []string, help io.Writer) (*chatFlags, error) {
 // set sets a variable of the template: true and false are bools, other values texts.
 func (o *chatFlags) set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
-	if !ok || name == "" {
+	switch {
+	case !ok || name == "":
 		return errors.New("want name=value")
+	case name == "messages":
+		return errors.New("want another name: messages are of the conversation")
 	}
 	switch value {
 	case "true", "false":
@@ -85,11 +91,18 @@ func talk(args []string, in io.Reader, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, closing, err := o.open(out, errs)
+	m, closing, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer closing()
+	if m.Template().Source == "" {
+		return errors.New("the model has no chat template, want one, as GGUF files have as " +
+			"tokenizer.chat_template, and folders in chat_template.jinja or tokenizer_config.json")
+	}
+	if err := o.describe(out, errs, m); err != nil {
+		return err
+	}
 	ctx, cancel := interruptible()
 	defer cancel()
 	c := &conversation{chatFlags: o, model: m, out: out, errs: errs}
@@ -217,7 +230,7 @@ func (c *conversation) try(ctx context.Context, message string) error {
 // leaveOut says why a message is left out.
 func (c *conversation) leaveOut(why error) {
 	c.refused = why
-	fmt.Fprintf(c.errs, "attn-lm chat: %v; the message is left out\n", why)
+	fmt.Fprintf(c.errs, "attn-lm chat: %s; the message is left out\n", named(why))
 }
 
 // fit returns the tokens of messages, without the oldest turns if the context is full, and the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
@@ -38,7 +39,15 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 		"prove": with(prove)}}
 	where, err := program.Run(args, out, errs)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(errs, "%s: %v\n", where, err)
+		fmt.Fprintf(errs, "%s: %s\n", where, named(err))
 	}
 	return flags.Status(err)
 }
+
+// flagNames are what fields of package lm are on the command line, by their names in its errors.
+var flagNames = strings.NewReplacer("Options.Workers", "-workers", "Options.Sequences",
+	"-sequences", "Options.Chunk", "-chunk", "Options.Context", "-context", "Options.Guesses",
+	"-guesses", "Options.Draft", "-draft", "Options.Memory", "the memory for keys and values")
+
+// named is the text of an error, with flags where package lm names fields.
+func named(err error) string { return flagNames.Replace(err.Error()) }

@@ -91,6 +91,42 @@ func TestThinking(t *testing.T) {
 	}
 }
 
+// TestHarmonyEnds: where messages of an answer end with <|end|>, the answer goes on, up to the token
+// that ends it; elsewhere it ends.
+func TestHarmonyEnds(t *testing.T) {
+	const analysis, whole = "aanalysisb", "aanalysisbassistantfinalc"
+	for _, c := range []struct {
+		first, second string // control tokens, the first of which the model says at the end
+		one           bool   // the file names it as the end of text
+		all           bool   // the file names both
+		want          string
+	}{
+		{"<|return|>", "<|call|>", true, false, whole},
+		{"<|return|>", "<|call|>", false, false, whole},
+		{"<|flush|>", "<|calls|>", false, false, whole},
+		{"<|other|>", "<|another|>", true, false, analysis},
+		{"<|other|>", "<|another|>", false, true, whole},
+	} {
+		control := []string{"<|channel|>", "<|message|>", "<|start|>", "<|end|>", c.first, c.second}
+		f := gguftest.Script("", control, "x", "a", "<|channel|>", "analysis", "<|message|>", "b",
+			"<|end|>", "<|start|>", "assistant", "final", "c", c.first, "wrong", "wrong")
+		const first = '~' - ' ' + 2 + 4 // the number of the first, after letters and four others
+		f.Set("tokenizer.ggml.eos_token_id", nil)
+		if c.one {
+			f.Set("tokenizer.ggml.eos_token_id", uint32(first))
+		}
+		if c.all {
+			f.Set("tokenizer.ggml.eos_token_ids", []uint32{first, first + 1})
+		}
+		path := filepath.Join(t.TempDir(), "script.gguf")
+		f.Write(t, path)
+		status, out, errs := attnLM("", "run", "-n", "20", "-model", path, "x")
+		if status != 0 || !strings.Contains(out, "[1] x"+c.want+"\n") {
+			t.Errorf("%+v: status %d, %q, want %q\n%s", c, status, out, c.want, errs)
+		}
+	}
+}
+
 // script is the file of a model that counts.
 func script(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "script.gguf")
@@ -179,16 +215,42 @@ func TestMistakes(t *testing.T) {
 		"run x -n 3":                            "begins with -, want flags before texts",
 		"run -draft nowhere x":                  "-draft and -pack want a -model",
 		"run -model " + path + " -context -1 x": "-context is -1, want 1 or more",
+		"run -workers 100000000 x":              "-workers is 100000000, want 0 to ",
+		"run -sequences 100000000 x":            "-sequences is 100000000, want 0 to ",
+		"run -chunk 999999999 x":                "-chunk is 999999999, want 0 to ",
+		"bench -context 999999999":              "-context is 999999999, want 0 to ",
+		"chat -context 999999999 x":             "-context is 999999999, want 0 to ",
+		"accuracy -context 999999999":           "-context is 999999999, want 0 to ",
+		"prove -guesses 2":                      "-guesses is 2 without -draft",
+		"run -cache i8,f32 x":                   "want values of another format than f32",
+		"run -weights f32 -products integers x": "-weights is f32 with -products integers, want i8",
+		"run -frequency-penalty NaN x":          "-frequency-penalty is NaN, want -3.4",
+		"run -presence-penalty Inf x":           "-presence-penalty is +Inf, want -3.4",
+		"run -session no/such/folder/s x":       "the folder of -session: ",
+		"chat -session no/such/folder/s x":      "the folder of -session: ",
+		"chat -set messages=x y":                "want another name: messages are of the conversation",
+		"run -pack no/such/folder/p -model " + path + " x":          "the folder of -pack: ",
+		"run -guesses 99 -draft " + path + " -model " + path + " x": "-guesses is 99, want 0 to ",
+		"run -chunk 1 -draft " + path + " -model " + path + " x":    "-chunk is 1 with -draft, want 2",
 	} {
-		status, _, errs := attnLM("", strings.Fields(line)...)
-		if status != 2 || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%s: status %d, %q, want 2 and %q", line, status, errs, want)
+		status, out, errs := attnLM("", strings.Fields(line)...)
+		if status != 2 || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 || out != "" ||
+			strings.Contains(errs, "Options.") {
+			t.Errorf("%s: status %d, %q and %q, want 2 and %q", line, status, out, errs, want)
 		}
 	}
+	untold := filepath.Join(t.TempDir(), "untold.gguf")
+	gguftest.Script("", nil, "a", "b").Write(t, untold)
+	if status, out, errs := attnLM("", "chat", "-model", untold, "x"); status != 1 || out != "" ||
+		!strings.Contains(errs, "the model has no chat template, want one") ||
+		strings.Count(errs, "\n") != 1 {
+		t.Errorf("a chat without a template: status %d, %q and %q", status, out, errs)
+	}
 	for line, want := range map[string]string{
-		"run -model nowhere x":                            "nowhere",
-		"run -model " + path + " -draft nowhere x":        "-draft: ",
-		"run -model " + path + " -context 3 xxxx":         "text 1: ",
+		"run -model nowhere x":                     "nowhere",
+		"run -model " + path + " -draft nowhere x": "-draft: ",
+		"run -model " + path + " -context 3 xxxx": "text 1: too many tokens for the context: the " +
+			"prompt has 4 tokens, want at most 2, for an answer within -context of 3",
 		"chat -model " + path + " bad":                    "no message was answered",
 		"run -model " + path + " -session " + path + " x": "no session of attn-lm",
 	} {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/models/lm"
 )
@@ -59,6 +63,10 @@ func (m *modelFlags) check(f *flag.FlagSet) error {
 		return flags.Errorf("-size is %s and -model %s, want one of them", m.size, m.path)
 	case m.path == "" && (m.draft != "" || m.Pack != ""):
 		return flags.Errorf("-draft and -pack want a -model")
+	case m.draft != "" && m.Chunk == 1:
+		return flags.Errorf("-chunk is 1 with -draft, want 2 or more")
+	case m.Products == lm.Integers && m.Weights != lm.Default && m.Weights != lm.I8:
+		return flags.Errorf("-weights is %v with -products integers, want i8 or file", m.Weights)
 	}
 	if _, ok := sizes[m.size]; !ok {
 		return flags.Errorf("-size is %q, want tiny or 0.5b", m.size)
@@ -72,7 +80,7 @@ func (m *modelFlags) check(f *flag.FlagSet) error {
 			return flags.Errorf("-%s is %d, want 1 or more", n.name, n.is)
 		}
 	}
-	return nil
+	return checkFolder("pack", m.Pack)
 }
 
 // formats are the names of formats on the command line.
@@ -94,6 +102,9 @@ func (m *modelFlags) setCache(text string) (err error) {
 	keys, values, both := strings.Cut(text, ",")
 	if m.Keys, err = formatOf(keys, formats); err == nil && both {
 		m.Values, err = formatOf(values, formats)
+	}
+	if err == nil && m.Values == lm.F32 && m.Keys != lm.F32 {
+		err = errors.New("want values of another format than f32, or keys of f32, too")
 	}
 	return err
 }
@@ -117,9 +128,17 @@ func (m *modelFlags) setProducts(text string) error {
 	return nil
 }
 
-// open opens the models, and says on errs what a user might not expect of them. Its close closes
-// them.
-func (m *modelFlags) open(out, errs io.Writer) (model *lm.Model, closing func(), err error) {
+// open opens the models, which closing closes. Options that do not fit are a mistake on the command
+// line.
+func (m *modelFlags) open() (model *lm.Model, closing func(), err error) {
+	model, closing, err = m.openAll()
+	if errors.Is(err, attn.ErrOption) {
+		err = flags.Errorf("%w", err)
+	}
+	return model, closing, err
+}
+
+func (m *modelFlags) openAll() (model *lm.Model, closing func(), err error) {
 	o, closing := m.Options, func() {}
 	if m.draft != "" {
 		draft := o
@@ -133,7 +152,6 @@ func (m *modelFlags) open(out, errs io.Writer) (model *lm.Model, closing func(),
 		s := sizes[m.size]
 		s.Seed = m.seed
 		model, err = lm.Random(s, o)
-		fmt.Fprintln(errs, "A random model: its answers mean nothing. -model names a real one.")
 	} else {
 		model, err = lm.Open(m.path, o)
 	}
@@ -142,14 +160,32 @@ func (m *modelFlags) open(out, errs io.Writer) (model *lm.Model, closing func(),
 		return nil, nil, err
 	}
 	first := closing
-	closing = func() {
+	return model, func() {
 		_ = model.Close() // likewise
 		first()
+	}, nil
+}
+
+// describe prints what a model is, and on errs what a user might not expect of it.
+func (m *modelFlags) describe(out, errs io.Writer, model *lm.Model) error {
+	if m.path == "" {
+		fmt.Fprintln(errs, "A random model: its answers mean nothing. -model names a real one.")
 	}
 	warnings, err := model.Warnings()
 	for _, text := range warnings {
 		fmt.Fprintf(errs, "warning: %s\n", text)
 	}
 	fmt.Fprintf(out, "%v\n\n", model)
-	return model, closing, err
+	return err
+}
+
+// checkFolder refuses a file of a flag that could not be written.
+func checkFolder(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return flags.Errorf("the folder of -%s: %w", name, err)
+	}
+	return nil
 }

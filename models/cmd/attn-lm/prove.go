@@ -53,7 +53,7 @@ func prove(args []string, _ io.Reader, out, errs io.Writer) error {
 	}
 	var want uint32
 	for i, t := range trials {
-		got, err := t.run(o, errs)
+		got, err := t.run(o)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", t.name, err)
@@ -72,9 +72,9 @@ func prove(args []string, _ io.Reader, out, errs io.Writer) error {
 }
 
 // run returns a checksum of the logits.
-func (t *trial) run(o modelFlags, errs io.Writer) (uint32, error) {
+func (t *trial) run(o modelFlags) (uint32, error) {
 	o.Workers, o.Chunk, o.Sequences, o.Context = t.workers, t.chunk, 16, 2*proofPrompt
-	m, closing, err := o.open(io.Discard, io.Discard)
+	m, closing, err := o.open()
 	if err != nil {
 		return 0, err
 	}

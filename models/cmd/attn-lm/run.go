@@ -47,6 +47,9 @@ func parseRun(args []string, help io.Writer) (*runFlags, error) {
 	if err == nil {
 		err = o.answerFlags.check()
 	}
+	if err == nil {
+		err = checkFolder("session", o.session)
+	}
 	switch {
 	case err != nil:
 	case len(o.prompts) == 0 && o.session == "":
@@ -64,11 +67,14 @@ func run(args []string, _ io.Reader, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, closing, err := o.open(out, errs)
+	m, closing, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer closing()
+	if err := o.describe(out, errs, m); err != nil {
+		return err
+	}
 	ctx, cancel := interruptible()
 	defer cancel()
 	o.noteControl(errs, m)

@@ -48,13 +48,17 @@ func (a *answerFlags) check() error {
 	if a.most < 1 {
 		return flags.Errorf("-n is %d, want 1 or more", a.most)
 	}
+	const most = math.MaxFloat32
 	for _, n := range []struct {
 		name     string
-		is, most float32
-	}{{"temperature", a.Temperature, math.MaxFloat32}, {"top-p", a.TopP, 1}, {"min-p", a.MinP, 1},
-		{"repetition-penalty", a.Repetition, math.MaxFloat32}} {
-		if !(n.is >= 0 && n.is <= n.most) {
-			return flags.Errorf("-%s is %v, want 0 to %v", n.name, n.is, n.most)
+		is       float32
+		from, to float32
+	}{{"temperature", a.Temperature, 0, most}, {"top-p", a.TopP, 0, 1}, {"min-p", a.MinP, 0, 1},
+		{"repetition-penalty", a.Repetition, 0, most},
+		{"frequency-penalty", a.Frequency, -most, most},
+		{"presence-penalty", a.Presence, -most, most}} {
+		if !(n.is >= n.from && n.is <= n.to) {
+			return flags.Errorf("-%s is %v, want %v to %v", n.name, n.is, n.from, n.to)
 		}
 	}
 	if a.TopK < 0 {
