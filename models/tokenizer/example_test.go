@@ -86,6 +86,31 @@ func ExampleTokenizer_EncodePieces() {
 	// true true hi<|end|>
 }
 
+// Where the tokens of a text are, though the tokenizer works on another one: here it writes spaces as
+// ▁.
+func ExampleTokenizer_Spans() {
+	path := folder()
+	defer os.RemoveAll(path)
+	t, err := tokenizer.Open(path)
+	if err != nil {
+		panic(err)
+	}
+	const text = "hi é"
+	spans, err := t.Spans(text)
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range spans {
+		fmt.Printf("%s is %q, bytes %d to %d\n", t.Text(s.Token), text[s.Start:s.End], s.Start,
+			s.End)
+	}
+	// Output:
+	// hi is "hi", bytes 0 to 2
+	// ▁ is " ", bytes 2 to 3
+	// <0xC3> is "é", bytes 3 to 5
+	// <0xA9> is "é", bytes 3 to 5
+}
+
 // An answer comes token by token. A character may need several.
 func ExampleTokenizer_NewDecoder() {
 	path := folder()

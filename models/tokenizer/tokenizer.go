@@ -27,6 +27,12 @@ type Piece struct {
 	Input bool // a user wrote it: nothing in it becomes a control token
 }
 
+// Span is a token and the bytes of a text that it stands for: text[Start:End].
+type Span struct {
+	Token      int32
+	Start, End int
+}
+
 func init() {
 	tokenize.Public = func(t *tokenize.Tokenizer) any { return &Tokenizer{t} }
 }
@@ -76,6 +82,23 @@ func (t *Tokenizer) EncodePieces(pieces ...Piece) ([]int32, error) {
 		inner[i] = tokenize.Piece(p)
 	}
 	return checked(t.t.EncodePieces(inner))
+}
+
+// Spans returns the tokens of Encode, with the bytes that each stands for in text as it was given,
+// whatever is done to a text before tokens are found in it. Spans ascend, and each is of whole
+// characters: of a character in several tokens each of these has the whole. A token stands for
+// nothing of the text if Start is End. Spaces before a word belong to its first token, unless the
+// files trim them. Places are the same as in Hugging Face's tokenizers.
+func (t *Tokenizer) Spans(text string) ([]Span, error) {
+	inner, err := t.t.Spans(text)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	spans := make([]Span, len(inner))
+	for i, s := range inner {
+		spans[i] = Span(s)
+	}
+	return spans, nil
 }
 
 func checked(tokens []int32, err error) ([]int32, error) {

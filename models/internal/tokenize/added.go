@@ -91,8 +91,8 @@ func (s *search) from(at int) {
 	}
 }
 
-// first is the first token of two searches from a place on, nil for none.
-func first(a, b *search, from int) (token *addedToken, start, end int) {
+// firstToken is the first token of two searches from a place on, nil for none.
+func firstToken(a, b *search, from int) (token *addedToken, start, end int) {
 	a.from(from)
 	b.from(from)
 	if !a.before(b) {
@@ -107,16 +107,22 @@ func (s *search) before(other *search) bool {
 		(s.start < other.start || s.start == other.start && s.end > other.end)
 }
 
-// split cuts added tokens out of a piece.
-func (f *finder) split(p piece) (parts []piece) {
+// section is a piece of a passage, in which added tokens are found.
+type section struct {
+	piece
+	trusted string
+}
+
+// split cuts added tokens out of a section.
+func (f *finder) split(p section) (parts []section) {
 	if f == nil {
-		return []piece{p}
+		return []section{p}
 	}
 	control := &search{automaton: f.control, text: []byte(p.trusted)}
 	other := &search{automaton: f.other, text: []byte(p.text)}
 	at, from := 0, 0 // where the next part begins, and where to search
 	for {
-		token, start, end := first(control, other, from)
+		token, start, end := firstToken(control, other, from)
 		if token == nil {
 			break
 		}
@@ -134,7 +140,8 @@ func (f *finder) split(p piece) (parts []piece) {
 		if start > at {
 			parts = append(parts, p.part(at, start))
 		}
-		parts, at = append(parts, piece{text: p.text[start:end], token: token}), end
+		found := section{piece: piece{traced: p.slice(start, end), token: token}}
+		parts, at = append(parts, found), end
 	}
 	if at < len(p.text) {
 		parts = append(parts, p.part(at, len(p.text)))
@@ -143,9 +150,9 @@ func (f *finder) split(p piece) (parts []piece) {
 }
 
 // part is some bytes of a text.
-func (p *piece) part(from, to int) piece {
-	return piece{text: p.text[from:to], trusted: p.trusted[from:to], users: p.users,
-		first: p.first && from == 0}
+func (p *section) part(from, to int) section {
+	return section{piece{traced: p.slice(from, to), users: p.users, first: p.first && from == 0},
+		p.trusted[from:to]}
 }
 
 func endsInWord(text string) bool {

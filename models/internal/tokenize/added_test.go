@@ -61,7 +61,7 @@ func TestFinder(t *testing.T) {
 			if source.IntN(2) > 0 {
 				more = fromUsers(more.text)
 			}
-			s = passage{s.text + more.text, s.trusted + more.trusted}
+			s = passage{traced{text: s.text + more.text}, s.trusted + more.trusted}
 		}
 		text := s.text
 		f, err := newFinder(tokens, func(s string) (string, error) { return s, nil })
@@ -69,7 +69,7 @@ func TestFinder(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got, want []string
-		for _, p := range f.split(piece{text: text, trusted: s.trusted}) {
+		for _, p := range f.split(section{piece{traced: s.traced}, s.trusted}) {
 			if got = append(got, p.text); p.token != nil && p.token.Content != p.text {
 				t.Fatalf("%q is taken for %q", p.text, p.token.Content)
 			}

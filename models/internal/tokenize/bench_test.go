@@ -14,8 +14,8 @@ import (
 )
 
 // prose is a text of many words, as people write them.
-var prose = strings.Repeat("The quick brown fox jumps over 13 lazy dogs, and doesn't stop: déjà vu! "+
-	"Der Müller mahlt 1,500 Säcke; 中文字 between. What's naïve about   spaces\n\nand lines? ", 300)
+var prose = strings.Repeat("The quick brown fox jumps over 13 lazy dogs, and doesn't stop: déjà "+
+	"vu! Der Müller mahlt 1,500 Säcke; 中文字 between. What's naïve about   spaces\n\nand lines? ", 300)
 
 // benchmarked are files of tokenizers of all kinds with the words of prose.
 func benchmarked() map[string]any {
@@ -64,14 +64,17 @@ func benchmarked() map[string]any {
 	}
 	pieces := object{"[UNK]": 0}
 	var scores [][]any
-	for _, word := range append(words, strings.Split("abcdefghijklmnopqrstuvwxyz,.!?;:0123456789", "")...) {
+	const single = "abcdefghijklmnopqrstuvwxyz,.!?;:0123456789"
+	for _, word := range append(words, strings.Split(single, "")...) {
 		pieces[strings.ToLower(word)] = len(pieces)
 		pieces["##"+strings.ToLower(word)] = len(pieces)
 	}
 	for text := range llama {
 		scores = append(scores, []any{text, -float64(10 - min(9, len(text)))})
 	}
-	slices.SortFunc(scores, func(a, b []any) int { return strings.Compare(a[0].(string), b[0].(string)) })
+	slices.SortFunc(scores, func(a, b []any) int {
+		return strings.Compare(a[0].(string), b[0].(string))
+	})
 	template := object{"type": "BertProcessing", "sep": []any{"[UNK]", 0}, "cls": []any{"[UNK]", 0}}
 	charsmap := charsmap(map[string]string{"é": "é", "ä": "ä", "\n": " ", "①": "1"})
 	return object{

@@ -39,9 +39,9 @@ type pairs struct {
 // faster, and a start is waiting.
 type twoTokens uint64
 
-// isToken reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
+// areTokens reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
 // text refuses what a model does not have.
-func isToken(id int) bool { return uint(id) <= math.MaxInt32 }
+func areTokens(id int) bool { return uint(id) <= math.MaxInt32 }
 
 func tokensOf(a, b int) twoTokens { return twoTokens(a)<<32 | twoTokens(b) }
 
@@ -120,16 +120,16 @@ func (p *pairs) number(text string) (id int, ok bool) {
 
 func (p *pairs) unknown() (id int, ok bool) { return p.number(p.Unknown) }
 
-// found is a merge in tokens, if the vocabulary has them.
-type found struct {
+// foundMerge is a merge in tokens, if the vocabulary has them.
+type foundMerge struct {
 	two   twoTokens
 	id    int32
 	known bool
 }
 
 // find finds all merges in the vocabulary: on all cores, since that is most of a tokenizer's time.
-func (m *bpeModel) find() []found {
-	all := make([]found, len(m.Merges))
+func (m *bpeModel) find() []foundMerge {
+	all := make([]foundMerge, len(m.Merges))
 	const each = 1 << 13
 	var workers sync.WaitGroup
 	for first := 0; first < len(all); first += each {
@@ -140,8 +140,8 @@ func (m *bpeModel) find() []found {
 				b, okB := m.Vocab[m.Merges[i][1]]
 				text = m.whole(text, i)
 				id, ok := m.Vocab[string(text)]
-				ok = ok && okA && okB && isToken(a|b|id)
-				all[i] = found{tokensOf(a, b), int32(id), ok}
+				ok = ok && okA && okB && areTokens(a|b|id)
+				all[i] = foundMerge{tokensOf(a, b), int32(id), ok}
 			}
 		})
 	}
@@ -170,24 +170,42 @@ func (p *pairs) score() {
 		for i := range text {
 			a, okA := p.Vocab[text[:i]]
 			b, okB := p.Vocab[text[i:]]
-			if okA && okB && isToken(a|b|id) {
+			if okA && okB && areTokens(a|b|id) {
 				p.merges[tokensOf(a, b)] = merged{int32(rank), int32(id)}
 			}
 		}
 	}
 }
 
-// word appends the tokens of a word.
-func (p *pairs) word(ids []int, word string) ([]int, error) {
-	if id, ok := p.Vocab[word]; ok && p.IgnoreMerges {
-		return append(ids, id), nil
+// word adds the tokens of a word.
+func (p *pairs) word(e *encoded, w traced) error {
+	if id, ok := p.Vocab[w.text]; ok && p.IgnoreMerges {
+		e.add(id, w, 0, len(w.text))
+		return nil
 	}
-	letters, err := p.letters(word)
-	return append(ids, p.mergeAll(letters)...), err
+	var starts *[]int
+	if w.from != nil {
+		starts = &[]int{}
+	}
+	ids, err := p.letters(w.text, starts)
+	ids = p.mergeAll(ids, starts)
+	if starts == nil {
+		e.ids = append(e.ids, ids...)
+		return err
+	}
+	for i, id := range ids {
+		end := len(w.text)
+		if i+1 < len(ids) {
+			end = (*starts)[i+1]
+		}
+		e.add(id, w, (*starts)[i], end)
+	}
+	return err
 }
 
-// letters are the tokens of a word before any pair is merged.
-func (p *pairs) letters(word string) (ids []int, err error) {
+// letters are the tokens of a word before any pair is merged, and where each starts if somebody
+// asks.
+func (p *pairs) letters(word string, starts *[]int) (ids []int, err error) {
 	unknown := false // the last letter
 	for from, r := range word {
 		end := from + len(string(r))
@@ -211,6 +229,11 @@ func (p *pairs) letters(word string) (ids []int, err error) {
 			known = []int{id}
 		}
 		ids = append(ids, known...)
+		for i := range known {
+			if starts != nil {
+				*starts = append(*starts, min(from+i, end-1))
+			}
+		}
 	}
 	return ids, nil
 }
@@ -231,8 +254,9 @@ func (p *pairs) known(letter string) (ids []int, ok bool) {
 }
 
 // mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
-// are a linked list and pairs a heap, so that the time is n log n.
-func (p *pairs) mergeAll(ids []int) []int {
+// are a linked list and pairs a heap, so that the time is n log n. A token starts where its first
+// one did.
+func (p *pairs) mergeAll(ids []int, starts *[]int) []int {
 	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
 	var queue candidates
 	consider := func(i int) {
@@ -240,7 +264,7 @@ func (p *pairs) mergeAll(ids []int) []int {
 			return
 		}
 		pair := tokensOf(ids[i], ids[next[i]])
-		if m, ok := p.merges[pair]; ok && isToken(ids[i]|ids[next[i]]) {
+		if m, ok := p.merges[pair]; ok && areTokens(ids[i]|ids[next[i]]) {
 			heap.Push(&queue, candidate{m, pair, i})
 		}
 	}
@@ -265,10 +289,14 @@ func (p *pairs) mergeAll(ids []int) []int {
 		consider(i)
 	}
 	left := ids[:0]
-	for _, id := range ids {
-		if id != gone {
-			left = append(left, id)
+	for i, id := range ids {
+		if id == gone {
+			continue
 		}
+		if starts != nil {
+			(*starts)[len(left)] = (*starts)[i]
+		}
+		left = append(left, id)
 	}
 	return left
 }

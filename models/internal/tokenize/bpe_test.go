@@ -202,7 +202,7 @@ func TestMergeAll(t *testing.T) {
 			}
 			want = slices.Replace(want, at, at+2, int(best.id))
 		}
-		if got := p.mergeAll(slices.Clone(ids)); !slices.Equal(got, want) {
+		if got := p.mergeAll(slices.Clone(ids), nil); !slices.Equal(got, want) {
 			t.Fatalf("%v becomes %v by %v, want %v", ids, got, p.merges, want)
 		}
 	}

@@ -35,29 +35,31 @@ func grown[N int | int64](size N, most int) error {
 }
 
 // normalize applies all normalizers to the text of a piece.
-func (b *budget) normalize(text string, all []normalizer) (_ string, err error) {
+func (b *budget) normalize(t traced, all []normalizer) (_ traced, err error) {
 	b.dropped = false
 	for _, n := range all {
-		if text, err = n.normalize(text, b); err == nil {
-			err = grown(len(text), b.bytes)
+		if t, err = n.normalize(t, b); err == nil {
+			err = grown(len(t.text), b.bytes)
 		}
 		if err != nil {
-			return "", err
+			return traced{}, err
 		}
 	}
-	return text, nil
+	return t, nil
 }
 
 // without drops letters.
-func (b *budget) without(text string, drop func(rune) bool) string {
-	begin, _ := utf8.DecodeRuneInString(text)
-	b.dropped = b.dropped || text != "" && drop(begin)
-	return strings.Map(func(r rune) rune {
-		if drop(r) {
-			return -1
-		}
-		return r
-	}, text)
+func (b *budget) without(t traced, drop func(rune) bool) traced {
+	begin, _ := utf8.DecodeRuneInString(t.text)
+	b.dropped = b.dropped || t.text != "" && drop(begin)
+	return t.perLetter(func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if drop(r) {
+				return -1
+			}
+			return r
+		}, text)
+	})
 }
 
 // split applies a pre-tokenizer to what is text.

@@ -1,6 +1,9 @@
 package tokenize
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for
 // letters from U+0100 on.
@@ -24,6 +27,18 @@ func bytesToLetters(text string) string {
 		s.WriteRune(letters[text[i]])
 	}
 	return s.String()
+}
+
+func (t traced) bytesToLetters() traced {
+	made := traced{text: bytesToLetters(t.text)}
+	if t.from != nil {
+		from := make(origins, 0, len(made.text))
+		for i, o := range *t.from {
+			from.append(o, utf8.RuneLen(letters[t.text[i]]))
+		}
+		made.from = &from
+	}
+	return made
 }
 
 func lettersToBytes(text string) string {

@@ -165,8 +165,8 @@ func TestCutsGGUF(t *testing.T) {
 			t.Fatal(l.Err)
 		}
 		budget := budgetFor(100)
-		text, err := budget.normalize(c.text, b.normalizers)
-		parts := []piece{{text: text}}
+		text, err := budget.normalize(traced{text: c.text}, b.normalizers)
+		parts := []piece{{traced: text}}
 		for _, stage := range b.preTokenizers {
 			var next []piece
 			for _, p := range parts {

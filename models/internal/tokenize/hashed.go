@@ -17,10 +17,11 @@ func HashedTexts(size, longest int) *Texts {
 // hashed is a model of some tokens without texts.
 type hashed int
 
-func (h hashed) word(ids []int, word string) ([]int, error) {
+func (h hashed) word(e *encoded, w traced) error {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(word)) // which cannot fail
-	return append(ids, 1+int(hash.Sum32()>>1)%(int(h)-1)), nil
+	_, _ = hash.Write([]byte(w.text)) // which cannot fail
+	e.add(1+int(hash.Sum32()>>1)%(int(h)-1), w, 0, len(w.text))
+	return nil
 }
 
 func (hashed) number(string) (id int, ok bool) { return 0, false }

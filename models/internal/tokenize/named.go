@@ -24,7 +24,7 @@ func (t *Texts) HasToken(text string) bool {
 
 // ReadLate finds tokens by their texts. A prefix must be one, or empty; a word that is none stands
 // for the token of what is unknown, as in PyLate.
-func ReadLate(l *weights.Loader, t *Texts, prefixes, words []string, fills bool) (late Late) {
+func ReadLate(l *weights.Loader, t *Texts, prefixes, skipped []string, fills bool) (late Late) {
 	if l.Err != nil {
 		return late
 	}
@@ -42,7 +42,7 @@ func ReadLate(l *weights.Loader, t *Texts, prefixes, words []string, fills bool)
 		}
 		return ""
 	}
-	for _, word := range words {
+	for _, word := range skipped {
 		id, ok := t.token(word)
 		if !ok {
 			id, ok = t.token(cmp.Or(config.Unknown.Content, usual("[UNK]")))

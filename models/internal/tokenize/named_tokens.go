@@ -58,7 +58,8 @@ func (n *namedTokens) all() []named {
 
 // findOfModel finds tokens that a file names by keys of a kind of model, as boi_token for the
 // beginning of an image, and returns these keys with idle ones.
-func (n *namedTokens) findOfModel(l *weights.Loader, file string, idle strictjson.Idle) strictjson.Idle {
+func (n *namedTokens) findOfModel(l *weights.Loader, file string,
+	idle strictjson.Idle) strictjson.Idle {
 	var all map[string]json.RawMessage
 	l.OptionalJSON(file, &all, nil)
 	known := maps.Clone(idle)
@@ -108,12 +109,12 @@ func (t configToken) sameOptions(u configToken) bool {
 type specialTokens []specialToken
 
 func (t *specialTokens) UnmarshalJSON(data []byte) error {
-	var named map[string]specialToken
-	if json.Unmarshal(data, &named) != nil {
+	var byName map[string]specialToken
+	if json.Unmarshal(data, &byName) != nil {
 		return json.Unmarshal(data, (*[]specialToken)(t))
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		*t = append(*t, named[name])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		*t = append(*t, byName[name])
 	}
 	return nil
 }

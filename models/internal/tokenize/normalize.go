@@ -15,7 +15,7 @@ import (
 // normalizer changes a text before words are found in it. One that may make it much longer returns
 // an error rather than more bytes than there may be, and each notes if it drops the beginning.
 type normalizer interface {
-	normalize(text string, b *budget) (string, error)
+	normalize(t traced, b *budget) (traced, error)
 }
 
 var normalizerKinds = stageKinds[normalizer]{"normalizer", "normalizers", normalizerTypes}
@@ -37,7 +37,7 @@ var normalizerTypes = map[string]func() normalizer{
 
 type lowercase struct{}
 
-func (*lowercase) normalize(text string, _ *budget) (string, error) { return lower(text), nil }
+func (*lowercase) normalize(t traced, _ *budget) (traced, error) { return t.perLetter(lower), nil }
 
 // lower is the lower case of each character for itself, as Unicode has it. One becomes two.
 func lower(text string) string {
@@ -47,8 +47,8 @@ func lower(text string) string {
 // stripAccents takes marks away that are characters of their own.
 type stripAccents struct{}
 
-func (*stripAccents) normalize(text string, b *budget) (string, error) {
-	return b.without(text, unicode.IsMark), nil
+func (*stripAccents) normalize(t traced, b *budget) (traced, error) {
+	return b.without(t, unicode.IsMark), nil
 }
 
 // strip takes spaces away from the ends.
@@ -57,27 +57,30 @@ type strip struct {
 	Right bool `json:"strip_right"`
 }
 
-func (s *strip) normalize(text string, b *budget) (string, error) {
+func (s *strip) normalize(t traced, b *budget) (traced, error) {
 	if s.Left {
-		left := strings.TrimLeftFunc(text, unicode.IsSpace)
-		b.dropped = b.dropped || len(left) < len(text)
-		text = left
+		left := strings.TrimLeftFunc(t.text, unicode.IsSpace)
+		b.dropped = b.dropped || len(left) < len(t.text)
+		t = t.slice(len(t.text)-len(left), len(t.text))
 	}
 	if s.Right {
-		text = strings.TrimRightFunc(text, unicode.IsSpace)
+		t = t.slice(0, len(strings.TrimRightFunc(t.text, unicode.IsSpace)))
 	}
-	return text, nil
+	return t, nil
 }
 
 type prepend struct {
 	Prepend string `json:"prepend"`
 }
 
-func (p *prepend) normalize(text string, b *budget) (string, error) {
-	if text == "" {
-		return "", nil
+func (p *prepend) normalize(t traced, b *budget) (traced, error) {
+	if t.text == "" {
+		return t, nil
 	}
-	return p.Prepend + text, grown(len(p.Prepend)+len(text), b.bytes)
+	if err := grown(len(p.Prepend)+len(t.text), b.bytes); err != nil {
+		return traced{}, err
+	}
+	return t.prepend(p.Prepend), nil
 }
 
 // replace puts a text in the place of each match.
@@ -111,19 +114,19 @@ func (r *replace) prepare() (err error) {
 	return err
 }
 
-func (r *replace) normalize(text string, b *budget) (string, error) {
+func (r *replace) normalize(t traced, b *budget) (traced, error) {
 	if r.by != nil {
-		return r.matches(text, b)
+		return r.matches(t, b)
 	}
 	old := r.Pattern.text
-	times, more := int64(strings.Count(text, old)), int64(len(r.Content)-len(old))
-	if err := grown(int64(len(text))+times*more, b.bytes); err != nil {
-		return "", err
+	times, more := int64(strings.Count(t.text, old)), int64(len(r.Content)-len(old))
+	if err := grown(int64(len(t.text))+times*more, b.bytes); err != nil {
+		return traced{}, err
 	}
-	if strings.HasPrefix(text, old) {
+	if strings.HasPrefix(t.text, old) {
 		r.beginning(old, b)
 	}
-	return strings.ReplaceAll(text, old, r.Content), nil
+	return t.replaceAll(old, r.Content), nil
 }
 
 // beginning notes what happens to a match with which the text begins. To Hugging Face's tokenizers
@@ -133,18 +136,19 @@ func (r *replace) beginning(old string, b *budget) {
 }
 
 // matches replaces what matches a regular expression.
-func (r *replace) matches(text string, b *budget) (string, error) {
-	var made strings.Builder
+func (r *replace) matches(t traced, b *budget) (traced, error) {
+	w := tracer{of: t}
 	at := 0
-	err := r.by.Each(text, &b.steps, func(part string, matched bool) error {
+	err := r.by.Each(t.text, &b.steps, func(part string, matched bool) error {
 		if matched && at == 0 {
 			r.beginning(part, b)
 		}
 		if at += len(part); matched {
-			part = r.Content
+			w.insert(r.Content, at)
+		} else {
+			w.keep(at-len(part), at)
 		}
-		made.WriteString(part)
-		return grown(made.Len(), b.bytes)
+		return grown(w.text.Len(), b.bytes)
 	})
-	return made.String(), err
+	return w.made(), err
 }

@@ -18,20 +18,20 @@ type cleaning struct {
 
 func newCleaning() *cleaning { return &cleaning{Clean: true, Chinese: true, Lower: true} }
 
-func (c *cleaning) normalize(text string, b *budget) (string, error) {
+func (c *cleaning) normalize(t traced, b *budget) (traced, error) {
 	if c.Clean {
-		text = strings.Map(clean, b.without(text, unprintable))
+		t = b.without(t, unprintable).perLetter(clean)
 	}
 	if c.Chinese {
-		text = spaced(text)
+		t = t.perLetter(spaced)
 	}
 	if c.strips() {
-		text = b.without(inForm(norm.NFD, text), func(r rune) bool { return inBERT(r, unicode.Mn) })
+		t = b.without(inForm(norm.NFD, t), func(r rune) bool { return inBERT(r, unicode.Mn) })
 	}
 	if c.Lower {
-		text = lower(text)
+		t = t.perLetter(lower)
 	}
-	return text, nil
+	return t, nil
 }
 
 // strips says whether accents vanish.
@@ -52,11 +52,13 @@ func unprintable(r rune) bool {
 }
 
 // clean makes all spaces one.
-func clean(r rune) rune {
-	if unicode.IsSpace(r) {
-		return ' '
-	}
-	return r
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // spaced has spaces around Chinese characters, which are words.

@@ -84,10 +84,10 @@ func TestPassages(t *testing.T) {
 				if more = trust(text); source.IntN(2) > 0 {
 					more = fromUsers(text)
 				}
-				s = passage{s.text + more.text, s.trusted + more.trusted}
+				s = passage{traced{text: s.text + more.text}, s.trusted + more.trusted}
 			}
 			trusted = strings.Count(s.trusted, "<s>")
-			ids, err := b.encode(s, b.word)
+			ids, err := b.tokens(s)
 			if err != nil && normalized && trusted > 0 && strings.Count(s.text, "<s>") > trusted {
 				refused++
 				continue

@@ -1,7 +1,6 @@
 package tokenize
 
 import (
-	"strings"
 	"unicode"
 
 	"github.com/seed-1415985d/attn/models/internal/pattern"
@@ -9,11 +8,10 @@ import (
 
 // piece is a part of a text: an added token, or text for the next stage.
 type piece struct {
-	text    string
-	trusted string      // of a passage, while added tokens are looked for
-	token   *addedToken // nil for text
-	first   bool        // the text, as it was given, begins with it
-	users   bool        // some of it is not trusted
+	traced
+	token *addedToken // nil for text
+	first bool        // the text, as it was given, begins with it
+	users bool        // some of it is not trusted
 }
 
 // cut returns the parts of a piece of text that end at each of some places, without empty ones.
@@ -21,7 +19,8 @@ func (p piece) cut(ends ...int) (parts []piece) {
 	at := 0
 	for _, end := range append(ends, len(p.text)) {
 		if end > at {
-			parts = append(parts, piece{text: p.text[at:end], first: p.first && at == 0, users: p.users})
+			parts = append(parts, piece{traced: p.slice(at, end), first: p.first && at == 0,
+				users: p.users})
 			at = end
 		}
 	}
@@ -30,9 +29,19 @@ func (p piece) cut(ends ...int) (parts []piece) {
 
 // fields are the parts of a piece between spaces.
 func (p piece) fields() (parts []piece) {
-	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
-		begins := i == 0 && strings.HasPrefix(p.text, word)
-		parts = append(parts, piece{text: word, first: p.first && begins, users: p.users})
+	start := -1 // of a word, or none
+	for at, r := range p.text {
+		if space := unicode.IsSpace(r); space && start >= 0 {
+			parts = append(parts, piece{traced: p.slice(start, at), first: p.first && start == 0,
+				users: p.users})
+			start = -1
+		} else if !space && start < 0 {
+			start = at
+		}
+	}
+	if start >= 0 {
+		parts = append(parts, piece{traced: p.slice(start, len(p.text)), first: p.first && start == 0,
+			users: p.users})
 	}
 	return parts
 }

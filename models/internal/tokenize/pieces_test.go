@@ -56,7 +56,7 @@ func TestTextsDoNotGrow(t *testing.T) {
 	}
 	million := strings.Repeat("a", 1<<20)
 	growing := &replace{Pattern: textOrRegex{text: "a"}, Content: million}
-	if _, err := growing.normalize(million, &budget{bytes: 1 << 24}); err == nil {
+	if _, err := growing.normalize(traced{text: million}, &budget{bytes: 1 << 24}); err == nil {
 		t.Error("a terabyte is no error")
 	}
 	l := loaderOf(t, map[string]string{"tokenizer.json": `{'normalizer': {'type': 'Sequence',

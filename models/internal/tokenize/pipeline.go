@@ -37,14 +37,15 @@ type pipeline struct {
 	addedIDs  map[string]int
 }
 
-// newPipeline puts the stages of a file together.
-func newPipeline(normalizer, preTokenizer, postProcessor []byte, added []addedToken,
+// newPipeline puts the stages of a file together: normalizers, what comes before the model and what
+// comes after it.
+func newPipeline(normal, before, after []byte, added []addedToken,
 	size int) (p pipeline, err error) {
 	p.size = size
-	if p.normalizers, err = normalizerKinds.read(normalizer); err != nil {
+	if p.normalizers, err = normalizerKinds.read(normal); err != nil {
 		return p, err
 	}
-	if p.preTokenizers, err = preTokenizerKinds.read(preTokenizer); err != nil {
+	if p.preTokenizers, err = preTokenizerKinds.read(before); err != nil {
 		return p, err
 	}
 	if err := p.find(added); err != nil {
@@ -54,7 +55,7 @@ func newPipeline(normalizer, preTokenizer, postProcessor []byte, added []addedTo
 	for _, a := range added {
 		ids[a.Content] = a.ID
 	}
-	processors, err := postProcessorKinds.read(postProcessor)
+	processors, err := postProcessorKinds.read(after)
 	for i := 0; i < len(processors) && err == nil; i++ {
 		err = processors[i].add(&p.template, ids)
 	}
@@ -83,7 +84,8 @@ func (p *pipeline) find(added []addedToken) (err error) {
 		return err
 	}
 	p.normal, err = newFinder(normal, func(s string) (string, error) {
-		return budgetFor(len(s)).normalize(s, p.normalizers)
+		t, err := budgetFor(len(s)).normalize(traced{text: s}, p.normalizers)
+		return t.text, err
 	})
 	return err
 }
@@ -103,43 +105,41 @@ func checkTokens(added []addedToken, vocab map[string]int) error {
 	return nil
 }
 
-// encode returns the tokens of a text, which word appends for a part of it.
-func (p *pipeline) encode(s passage, word func(ids []int, word string) ([]int, error)) ([]int,
-	error) {
+// encode adds the tokens of a text, which word adds for a part of it.
+func (p *pipeline) encode(e *encoded, s passage, word func(*encoded, traced) error) error {
 	pieces, err := p.pieces(s)
-	var ids []int
 	for i := 0; i < len(pieces) && err == nil; i++ {
-		if token := pieces[i].token; token != nil {
-			ids = append(ids, token.ID)
-		} else if pieces[i].users {
-			ids, err = p.usersWord(ids, pieces[i].text, word)
+		part := &pieces[i]
+		if part.token != nil {
+			e.add(part.token.ID, part.traced, 0, len(part.text))
+		} else if part.users {
+			err = p.usersWord(e, part.traced, word)
 		} else {
-			ids, err = word(ids, pieces[i].text)
+			err = word(e, part.traced)
 		}
 	}
-	return ids, err
+	return err
 }
 
-// usersWord appends the tokens of a word that users wrote. If the model would make a control token
-// of it, its letters are words of their own.
-func (p *pipeline) usersWord(ids []int, text string,
-	word func(ids []int, word string) ([]int, error)) ([]int, error) {
+// usersWord adds the tokens of a word that users wrote. If the model would make a control token of
+// it, its letters are words of their own.
+func (p *pipeline) usersWord(e *encoded, w traced, word func(*encoded, traced) error) error {
 	isControl := func(id int) bool { return p.control[id] }
-	known := len(ids)
-	ids, err := word(ids, text)
-	if err != nil || !slices.ContainsFunc(ids[known:], isControl) {
-		return ids, err
+	known := len(e.ids)
+	err := word(e, w)
+	if err != nil || !slices.ContainsFunc(e.ids[known:], isControl) {
+		return err
 	}
-	ids = ids[:known]
-	for _, letter := range text {
-		if ids, err = word(ids, string(letter)); err != nil {
-			return nil, err
+	e.keep(known)
+	for at, r := range w.text {
+		if err := word(e, w.slice(at, at+utf8.RuneLen(r))); err != nil {
+			return err
 		}
 	}
-	if slices.ContainsFunc(ids[known:], isControl) {
-		err = fmt.Errorf("a message has %q, which is the text of a control token, want another", text)
+	if slices.ContainsFunc(e.ids[known:], isControl) {
+		return fmt.Errorf("a message has %q, which is the text of a control token, want another", w.text)
 	}
-	return ids, err
+	return nil
 }
 
 // inRange refuses tokens that the model does not have.
@@ -161,7 +161,7 @@ func (p *pipeline) pieces(s passage) (pieces []piece, err error) {
 	b := budgetFor(len(s.text))
 	most := b.bytes
 	for _, part := range p.separate(s) {
-		parts := []piece{part}
+		parts := []piece{part.piece}
 		if part.token == nil {
 			if parts, err = p.separateNormal(part, b); err != nil {
 				return nil, err

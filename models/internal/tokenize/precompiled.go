@@ -79,28 +79,31 @@ func (p *precompiled) become(text string) (string, bool) {
 
 // normalize replaces what a reader takes for a letter, if it has fewer than 6 bytes, or else each
 // of its characters, as Hugging Face's tokenizers do.
-func (p *precompiled) normalize(text string, most *budget) (string, error) {
-	var b strings.Builder
-	state, letter := -1, ""
-	for len(text) > 0 {
-		if letter, text, state = nextLetter(text, state); len(letter) < 6 {
+func (p *precompiled) normalize(t traced, most *budget) (traced, error) {
+	w := tracer{of: t}
+	at, state, letter, rest := 0, -1, "", t.text
+	for len(rest) > 0 {
+		if letter, rest, state = nextLetter(rest, state); len(letter) < 6 {
 			if made, ok := p.become(letter); ok {
-				b.WriteString(made)
+				w.replace(at, at+len(letter), made)
+				at += len(letter)
 				letter = ""
 			}
 		}
 		for _, r := range letter {
 			character := string(r)
+			size := len(character)
 			if made, ok := p.become(character); ok {
 				character = made
 			}
-			b.WriteString(character)
+			w.replace(at, at+size, character)
+			at += size
 		}
-		if err := grown(b.Len(), most.bytes); err != nil {
-			return "", err
+		if err := grown(w.text.Len(), most.bytes); err != nil {
+			return traced{}, err
 		}
 	}
-	return b.String(), nil
+	return w.made(), nil
 }
 
 // nextLetter cuts a grapheme cluster off. Letters of ASCII before others are clusters, which is
@@ -116,10 +119,14 @@ func nextLetter(text string, state int) (letter, rest string, _ int) {
 // nmt is the first step of nmt_nfkc alone: control characters vanish, and spaces are one.
 type nmt struct{}
 
-func (*nmt) normalize(text string, b *budget) (string, error) {
-	text = b.without(text, func(r rune) bool {
+func (*nmt) normalize(t traced, b *budget) (traced, error) {
+	t = b.without(t, func(r rune) bool {
 		return 1 <= r && r <= 8 || r == 11 || 14 <= r && r <= 31 || r == 127 || r == 0x8f || r == 0x9f
 	})
+	return t.perLetter(oneSpace), nil
+}
+
+func oneSpace(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == 9, r == 10, r == 12, r == 13, r == 0x1680, 0x200b <= r && r <= 0x200f, r == 0x2028,
@@ -127,5 +134,5 @@ func (*nmt) normalize(text string, b *budget) (string, error) {
 			return ' '
 		}
 		return r
-	}, text), nil
+	}, text)
 }

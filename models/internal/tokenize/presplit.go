@@ -45,14 +45,14 @@ func (b *byteLevel) prepare() (err error) {
 
 func (b *byteLevel) split(p piece, steps *pattern.Steps) (parts []piece, err error) {
 	if b.AddSpace && !strings.HasPrefix(p.text, " ") {
-		p.text = " " + p.text
+		p.traced = p.prepend(" ")
 	}
 	parts = []piece{p}
 	if b.UseRegex {
 		parts, err = p.cutBy(b.words, steps)
 	}
 	for i := range parts {
-		parts[i].text = bytesToLetters(parts[i].text)
+		parts[i].traced = parts[i].bytesToLetters()
 	}
 	return parts, err
 }
@@ -141,10 +141,10 @@ func (m *metaspace) prepare() error {
 }
 
 func (m *metaspace) split(p piece, _ *pattern.Steps) ([]piece, error) {
-	p.text = strings.ReplaceAll(p.text, " ", m.Replacement)
+	p.traced = p.replaceAll(" ", m.Replacement)
 	if (*m.Scheme == "always" || *m.Scheme == "first" && p.first) &&
 		!strings.HasPrefix(p.text, m.Replacement) {
-		p.text = m.Replacement + p.text
+		p.traced = p.prepend(m.Replacement)
 	}
 	var ends []int
 	for at := range p.text {

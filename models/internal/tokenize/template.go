@@ -14,6 +14,7 @@ type template struct {
 	before, after []int
 	pair          []pairPart
 	noPair        error // why there is none, where a file says something else
+	trims         []trim
 }
 
 // pairPart is a token, or the place of the first or the second text, in a segment of the model.
@@ -46,14 +47,19 @@ var postProcessorKinds = stageKinds[postProcessor]{"post_processor", "processors
 		"RobertaProcessing":  func() postProcessor { return &pairFile{twice: true} },
 	}}
 
-// trimmed says where in the text tokens are, which nobody asks here.
+// trimmed says that tokens stand for no spaces at their ends.
 type trimmed struct {
 	AddSpace    bool `json:"add_prefix_space"`
 	TrimOffsets bool `json:"trim_offsets"`
 	UseRegex    bool `json:"use_regex"`
 }
 
-func (*trimmed) add(*template, map[string]int) error { return nil }
+func (p *trimmed) add(t *template, _ map[string]int) error {
+	if p.TrimOffsets {
+		t.trims = append(t.trims, trim{p.AddSpace})
+	}
+	return nil
+}
 
 // pairFile names a token for the beginning and one for the end. Of pairs the second text is in a
 // segment of its own, or has the token of the end before it, too.
@@ -83,7 +89,10 @@ func (n *nameAndID) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (p *pairFile) add(t *template, _ map[string]int) error {
+func (p *pairFile) add(t *template, added map[string]int) error {
+	if err := p.trimmed.add(t, added); err != nil {
+		return err
+	}
 	t.before = slices.Insert(t.before, 0, p.Before.id)
 	t.after = append(t.after, p.After.id)
 	t.setPair(pairOf(p.Before.id, p.After.id, p.segment, p.twice), nil)

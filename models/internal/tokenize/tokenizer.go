@@ -30,8 +30,8 @@ type Tokenizer struct {
 
 // model finds tokens in words.
 type model interface {
-	// word appends the tokens of a word.
-	word(ids []int, word string) ([]int, error)
+	// word adds the tokens of a word.
+	word(e *encoded, w traced) error
 	number(text string) (id int, ok bool)
 	all() iter.Seq2[string, int]
 	// unknown is the token for what the vocabulary lacks.
@@ -255,6 +255,38 @@ func (t *Tokenizer) EncodePieces(pieces []Piece) ([]int32, error) {
 	return t.encodeAlone(joined(pieces))
 }
 
+// Span is a token and the bytes of a text that it stands for.
+type Span struct {
+	Token      int32
+	Start, End int
+}
+
+// Spans returns the tokens of Encode, and where they are.
+func (t *Tokenizer) Spans(text string) ([]Span, error) {
+	s := given(text)
+	return t.spans(passage{s, fromUsers(s.text).trusted}, text)
+}
+
+// SpansControl returns the tokens of EncodeControl, and where they are.
+func (t *Tokenizer) SpansControl(text string) ([]Span, error) {
+	s := given(text)
+	return t.spans(passage{s, s.text}, text)
+}
+
+func (t *Tokenizer) spans(s passage, text string) ([]Span, error) {
+	e := encoded{trace: &trace{text, t.trims}}
+	err := t.encode(&e, s, t.word)
+	ids, err := t.checked(e.ids, err)
+	if err != nil {
+		return nil, err
+	}
+	spans := make([]Span, len(ids))
+	for i, span := range e.spans {
+		spans[i] = Span{ids[i], span.start, span.end}
+	}
+	return spans, nil
+}
+
 // Prompt is Encode with the tokens that the model puts around a text.
 func (t *Tokenizer) Prompt(text string) ([]int32, error) { return t.prompt(fromUsers(valid(text))) }
 
@@ -290,7 +322,11 @@ func (t *Tokenizer) prompt(s passage) ([]int32, error) {
 }
 
 // tokens are the tokens of a passage alone.
-func (t *Tokenizer) tokens(s passage) ([]int, error) { return t.encode(s, t.word) }
+func (t *Tokenizer) tokens(s passage) ([]int, error) {
+	var e encoded
+	err := t.encode(&e, s, t.word)
+	return e.ids, err
+}
 
 // checked refuses tokens that the model does not have.
 func (t *Tokenizer) checked(ids []int, err error) ([]int32, error) {

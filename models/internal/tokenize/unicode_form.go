@@ -10,22 +10,44 @@ import (
 // unicodeForm is a normalization form of Unicode.
 type unicodeForm struct{ form norm.Form }
 
-func (u *unicodeForm) normalize(text string, _ *budget) (string, error) {
-	return inForm(u.form, text), nil
+func (u *unicodeForm) normalize(t traced, _ *budget) (traced, error) {
+	return inForm(u.form, t), nil
 }
 
 // inForm is a text in a form. The library has the form for streams, in which a letter has at most
 // 30 marks: it puts a joiner between more.
-func inForm(form norm.Form, text string) string {
-	made := form.String(text)
-	if strings.Count(made, joiner) == strings.Count(text, joiner) {
-		return made
+func inForm(form norm.Form, t traced) traced {
+	made := form.String(t.text)
+	if strings.Count(made, joiner) != strings.Count(t.text, joiner) {
+		return t.transform(editsInForm(form, t.text))
 	}
+	if t.from == nil || made == t.text {
+		return traced{made, t.from}
+	}
+	w := tracer{of: t}
+	for at, end := 0, 0; at < len(t.text); at = end {
+		end = at + form.NextBoundaryInString(t.text[at:], true)
+		if form.IsNormalString(t.text[at:end]) {
+			w.keep(at, end)
+		} else {
+			w.append(t.slice(at, end).transform(editsInForm(form, t.text[at:end])))
+		}
+	}
+	return w.made()
+}
+
+// edit is a letter that a form makes, and how many letters of the text it replaces.
+type edit struct {
+	rune
+	change int // 0: the next one; −n: n more; 1: none, it follows the letter before it
+}
+
+func editsInForm(form norm.Form, text string) []edit {
 	all := decomposed(form, text)
 	if form == norm.NFC || form == norm.NFKC {
 		all = composed(all)
 	}
-	return string(all)
+	return all
 }
 
 const joiner = "\u034f"
@@ -33,21 +55,25 @@ const joiner = "\u034f"
 // class is the canonical combining class of a letter, 0 for one that begins something.
 func class(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// decomposed are the decompositions of all letters, with marks in their order (The Unicode
+// decomposed are the decompositions of all edits, with marks in their order (The Unicode
 // Standard, 3.11: D108, D109).
-func decomposed(form norm.Form, text string) (all []rune) {
+func decomposed(form norm.Form, text string) (all []edit) {
 	compatible := form == norm.NFKC || form == norm.NFKD
 	whole := map[bool]norm.Form{false: norm.NFD, true: norm.NFKD}[compatible]
 	for _, r := range text {
-		all = append(all, []rune(whole.String(string(r)))...)
+		for i, r := range []rune(whole.String(string(r))) {
+			all = append(all, edit{r, min(i, 1)})
+		}
 	}
-	isStart := func(r rune) bool { return class(r) == 0 }
+	isStart := func(e edit) bool { return class(e.rune) == 0 }
 	for at := 0; at < len(all); {
 		marks := all[at:]
 		if next := slices.IndexFunc(marks, isStart); next >= 0 {
 			marks = marks[:next]
 		}
-		slices.SortStableFunc(marks, func(a, b rune) int { return int(class(a)) - int(class(b)) })
+		slices.SortStableFunc(marks, func(a, b edit) int {
+			return int(class(a.rune)) - int(class(b.rune))
+		})
 		at += len(marks) + 1
 	}
 	return all
@@ -55,20 +81,20 @@ func decomposed(form norm.Form, text string) (all []rune) {
 
 // composed joins letters with what follows them, unless another mark of the same or a higher class
 // is between (D115, D117).
-func composed(runes []rune) (all []rune) {
+func composed(edits []edit) (all []edit) {
 	start, last := -1, uint8(0) // the place of the letter, and the class before
-	for _, r := range runes {
-		c := class(r)
+	for _, e := range edits {
+		c := class(e.rune)
 		if blocked := start+1 < len(all) && last >= c; start >= 0 && !blocked {
-			if one := []rune(norm.NFC.String(string([]rune{all[start], r}))); len(one) == 1 {
-				all[start] = one[0]
+			if one := []rune(norm.NFC.String(string([]rune{all[start].rune, e.rune}))); len(one) == 1 {
+				all[start] = edit{one[0], all[start].change + e.change - 1}
 				continue
 			}
 		}
 		if c == 0 {
 			start = len(all)
 		}
-		all, last = append(all, r), c
+		all, last = append(all, e), c
 	}
 	return all
 }

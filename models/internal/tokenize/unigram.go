@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
@@ -170,9 +171,10 @@ type bestPath struct {
 	token int
 }
 
-// word appends the tokens of a word.
-func (t *unigram) word(ids []int, word string) ([]int, error) {
+// word adds the tokens of a word.
+func (t *unigram) word(e *encoded, w traced) error {
 	const none = -1
+	word := w.text
 	best := make([]bestPath, len(word)+1)
 	for i := range best {
 		best[i].from = none
@@ -196,18 +198,23 @@ func (t *unigram) word(ids []int, word string) ([]int, error) {
 		}
 		if !whole {
 			if t.Unknown == nil {
-				return nil, errors.New("the text has a letter that no token has, and unk_id is null, want " +
+				return errors.New("the text has a letter that no token has, and unk_id is null, want " +
 					"other letters")
 			}
 			improve(from, from+size, *t.Unknown, t.least)
 		}
 	}
-	return t.backwards(ids, word, best), nil
+	t.backwards(e, w, best)
+	return nil
 }
 
-// backwards appends the tokens of the best path. Neighbours that are unknown are one text.
-func (t *unigram) backwards(ids []int, word string, best []bestPath) []int {
-	var found []int // from the end
+// unigramPart is a token of some bytes of a word.
+type unigramPart struct{ token, from, to int }
+
+// backwards adds the tokens of the best path. Neighbours that are unknown are one text.
+func (t *unigram) backwards(e *encoded, w traced, best []bestPath) {
+	var few [16]unigramPart
+	found, word := few[:0], w.text // from the end
 	for to := len(word); to > 0; {
 		b := best[to]
 		from := b.from
@@ -215,30 +222,31 @@ func (t *unigram) backwards(ids []int, word string, best []bestPath) []int {
 			from = best[from].from
 		}
 		if t.Unknown != nil && b.token == *t.Unknown {
-			found = t.fallBack(found, word[from:to])
+			found = t.fallBack(found, word, from, to)
 		} else {
-			found = append(found, b.token)
+			found = append(found, unigramPart{b.token, from, to})
 		}
 		to = from
 	}
-	for i := len(found) - 1; i >= 0; i-- {
-		ids = append(ids, found[i])
+	for _, p := range slices.Backward(found) {
+		e.add(p.token, w, p.from, p.to)
 	}
-	return ids
 }
 
-// fallBack appends the tokens of an unknown text, the last first: its bytes, if all have tokens.
-func (t *unigram) fallBack(found []int, text string) []int {
+// fallBack appends the tokens of an unknown text, the last first: its bytes, if all have tokens,
+// each of which stands for the whole.
+func (t *unigram) fallBack(found []unigramPart, word string, from, to int) []unigramPart {
+	text := word[from:to]
 	if id, ok := t.ids[text]; ok {
-		return append(found, id)
+		return append(found, unigramPart{id, from, to})
 	}
 	known := len(found)
 	for i := len(text) - 1; i >= 0; i-- {
 		id := t.bytes[text[i]]
 		if id < 0 {
-			return append(found[:known], *t.Unknown)
+			return append(found[:known], unigramPart{*t.Unknown, from, to})
 		}
-		found = append(found, id)
+		found = append(found, unigramPart{id, from, to})
 	}
 	return found
 }

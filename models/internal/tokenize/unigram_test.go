@@ -50,7 +50,9 @@ func TestUnigramFindsTheBestPath(t *testing.T) {
 		for range source.IntN(7) {
 			word += letters[source.IntN(len(letters))]
 		}
-		ids, err := u.word(nil, word)
+		var e encoded
+		err = u.word(&e, traced{text: word})
+		ids := e.ids
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,20 +243,22 @@ func TestPrecompiled(t *testing.T) {
 		"e\u0301\u0301\u0301": "e\u0301\u0301\u0301", // too long, and no character of it is a key
 		"中Å":                  "中Å", "\x00": "\x00", "ﬁ\ufeff": "fi", "👩‍👩‍👧ﬁ": "👩‍👩‍👧fi",
 	} {
-		if got, err := p.normalize(text, budgetFor(len(text))); err != nil || got != want {
-			t.Errorf("%q becomes %q (%v), want %q", text, got, err, want)
+		if got, err := p.normalize(traced{text: text}, budgetFor(len(text))); err != nil ||
+			got.text != want {
+			t.Errorf("%q becomes %q (%v), want %q", text, got.text, err, want)
 		}
 	}
-	if _, err := p.normalize("①①", &budget{bytes: 1}); err == nil {
+	if _, err := p.normalize(traced{text: "①①"}, &budget{bytes: 1}); err == nil {
 		t.Error("a text that becomes too long is no error")
 	}
 }
 
 // TestNmt drops control characters and makes spaces one.
 func TestNmt(t *testing.T) {
-	got, err := (&nmt{}).normalize("a\x01\x0bb\tc\u200bd\ufeffe\x7f\u2581f\ufffd", budgetFor(100))
-	if want := "ab c d e f "; err != nil || got != want {
-		t.Errorf("%q (%v), want %q", got, err, want)
+	got, err := (&nmt{}).normalize(traced{text: "a\x01\x0bb\tc\u200bd\ufeffe\x7f\u2581f\ufffd"},
+		budgetFor(100))
+	if want := "ab c d e f "; err != nil || got.text != want {
+		t.Errorf("%q (%v), want %q", got.text, err, want)
 	}
 }
 

@@ -132,8 +132,8 @@ func (m *wordPieceModel) vocabulary() map[string]int { return m.Vocab }
 func (m *wordPieceModel) build() (model, error) {
 	const longestWord = 1000
 	t := &wordPiece{wordPieceModel: *m}
-	for piece := range t.Vocab {
-		t.longestPiece = max(t.longestPiece, len(piece))
+	for text := range t.Vocab {
+		t.longestPiece = max(t.longestPiece, len(text))
 	}
 	if _, ok := t.Vocab[t.Unknown]; !ok {
 		return nil, fmt.Errorf("unk_token is %q, want a token of the vocabulary", t.Unknown)
@@ -153,18 +153,21 @@ func (t *wordPiece) number(text string) (id int, ok bool) {
 
 func (t *wordPiece) unknown() (id int, ok bool) { return t.number(t.Unknown) }
 
-// word appends the longest pieces of the vocabulary that make up a word, from the left.
-func (t *wordPiece) word(ids []int, word string) ([]int, error) {
-	known, prefix, rest := len(ids), "", word
-	n := min(len(rest), t.longestPiece)
-	for ; rest != ""; n-- {
-		if n == 0 || utf8.RuneCountInString(word) > t.LongestWord {
-			return append(ids[:known], t.Vocab[t.Unknown]), nil
+// word adds the longest pieces of the vocabulary that make up a word, from the left.
+func (t *wordPiece) word(e *encoded, w traced) error {
+	known, prefix, at := len(e.ids), "", 0
+	n := min(len(w.text), t.longestPiece)
+	for ; at < len(w.text); n-- {
+		if n == 0 || utf8.RuneCountInString(w.text) > t.LongestWord {
+			e.keep(known)
+			e.add(t.Vocab[t.Unknown], w, 0, len(w.text))
+			return nil
 		}
-		if id, ok := t.Vocab[prefix+rest[:n]]; ok {
-			ids, rest, prefix = append(ids, id), rest[n:], t.Prefix
-			n = min(len(rest), t.longestPiece) + 1
+		if id, ok := t.Vocab[prefix+w.text[at:at+n]]; ok {
+			e.add(id, w, at, at+n)
+			at, prefix = at+n, t.Prefix
+			n = min(len(w.text)-at, t.longestPiece) + 1
 		}
 	}
-	return ids, nil
+	return nil
 }

@@ -13,7 +13,7 @@ func Chance(seed uint64) func(name string, shape []int) []float32 {
 	return func(name string, shape []int) []float32 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(name)) // which cannot fail
-		source := rand.New(rand.NewPCG(seed, h.Sum64()))
+		random := rand.New(rand.NewPCG(seed, h.Sum64()))
 		n, last := 1, shape[len(shape)-1]
 		for _, s := range shape {
 			n *= s
@@ -24,7 +24,7 @@ func Chance(seed uint64) func(name string, shape []int) []float32 {
 		}
 		x := make([]float32, n)
 		for i := range x {
-			x[i] = middle + float32(width*(2*source.Float32()-1))
+			x[i] = middle + float32(width*(2*random.Float32()-1))
 		}
 		return x
 	}

@@ -1,0 +1,81 @@
+package tokenize
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// encoded are the tokens of a text, and where they are if somebody asks.
+type encoded struct {
+	ids   []int
+	spans []origin
+	trace *trace // nil if nobody asks
+}
+
+// trace is what spans of tokens are made with.
+type trace struct {
+	text  string // as it was given
+	trims []trim
+}
+
+// add appends the token of some bytes of a word.
+func (e *encoded) add(id int, word traced, start, end int) {
+	e.ids = append(e.ids, id)
+	if e.trace != nil {
+		span := word.span(start, end)
+		for _, t := range e.trace.trims {
+			span = t.apply(span, e.trace.text, word.text[start:end], len(e.spans) == 0)
+		}
+		e.spans = append(e.spans, span)
+	}
+}
+
+// keep drops all tokens but the first.
+func (e *encoded) keep(tokens int) {
+	e.ids = e.ids[:tokens]
+	if e.trace != nil {
+		e.spans = e.spans[:tokens]
+	}
+}
+
+// trim is a post-processor that takes spaces away from the ends of what tokens stand for.
+type trim struct{ addSpace bool } // the pre-tokenizer puts one before texts
+
+// apply trims the span of a token, as process_offsets of Hugging Face's tokenizers does. Where the
+// space of a token is none of the text that takes a letter away: here it does not, so that spans
+// ascend.
+func (t trim) apply(span origin, text, token string, first bool) origin {
+	before := shownSpaces(token, strings.TrimLeftFunc)
+	after := shownSpaces(token, strings.TrimRightFunc)
+	only := before == utf8.RuneCountInString(token)
+	if before == 1 && t.addSpace && (first || span.start == 0) {
+		before = 0 // it is none of the text
+	}
+	for ; before > 0; before-- {
+		r, size := utf8.DecodeRuneInString(text[span.start:span.end])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		span.start += size
+	}
+	if only {
+		span.end = span.start
+	}
+	for ; after > 0; after-- {
+		r, size := utf8.DecodeLastRuneInString(text[span.start:span.end])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		span.end -= size
+	}
+	return span
+}
+
+// shownSpaces is how many spaces a token has at an end.
+func shownSpaces(token string, cut func(string, func(rune) bool) string) int {
+	return utf8.RuneCountInString(token) - utf8.RuneCountInString(cut(token, isShownSpace))
+}
+
+// isShownSpace says whether a letter is a space, or shows one among bytes as letters.
+func isShownSpace(r rune) bool { return unicode.IsSpace(r) || r == letters[' '] }
