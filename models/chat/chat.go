@@ -19,10 +19,10 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// Message is what somebody says: system, user or assistant. The content of an assistant's message is
-// an answer as the model gave it, with what it thought: the template gets that apart, or not at all,
-// as it wants it. An answer of which the prompt had the beginning has that, too, see
-// [Template.Opening].
+// Message is what somebody says. Role is system, user or assistant, or another word that the
+// template knows. Content of an assistant is a whole answer of the model, with what it thought: the
+// template gets the thought apart, or not at all, as it wants. If the prompt held the beginning of
+// the answer Content has that, too: see [Template.Opening].
 type Message struct{ Role, Content string }
 
 // Template is a chat template.

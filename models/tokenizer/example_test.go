@@ -86,8 +86,8 @@ func ExampleTokenizer_EncodePieces() {
 	// true true hi<|end|>
 }
 
-// Where the tokens of a text are, though the tokenizer works on another one: here it writes spaces as
-// ▁.
+// Where the tokens of a text are, though the tokenizer works on another one: here it writes spaces
+// as ▁.
 func ExampleTokenizer_Spans() {
 	path := folder()
 	defer os.RemoveAll(path)

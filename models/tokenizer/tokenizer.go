@@ -1,8 +1,8 @@
 // Package tokenizer turns texts into the tokens of a published model, and tokens back into texts.
 //
-// [Open] reads the files that come with the model: a folder with tokenizer.json, or with vocab.txt,
-// or a GGUF file. They make the same tokens as in Hugging Face's tokenizers and in llama.cpp: each
-// key of the files is obeyed, or is known to change no token, or is an error that names it.
+// [Open] reads the files that come with the model: a folder with tokenizer.json or vocab.txt, or a
+// GGUF file. Tokens are the same as in Hugging Face's tokenizers and in llama.cpp: each key of the
+// files is obeyed, or known to change no token, or an error that names it.
 //
 // A model obeys control tokens, such as <|im_start|>, so that users may not write them: Encode
 // makes text of what looks like one. A conversation has trusted parts and parts of users: see
@@ -39,8 +39,7 @@ func init() {
 
 // Open reads the tokenizer of a model: of a folder with tokenizer.json (byte-pair encoding, Unigram
 // or WordPiece) or vocab.txt, with what tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json and chat_template.jinja beside it say of tokens, or of a GGUF file, of several
-// the first.
+// added_tokens.json and chat_template.jinja say of tokens, or of a GGUF file, of several the first.
 func Open(path string) (*Tokenizer, error) {
 	t, err := open(path)
 	if err != nil {
@@ -61,21 +60,23 @@ func open(path string) (*tokenize.Tokenizer, error) {
 	return t, l.Err
 }
 
-// Encode returns the tokens of a text, none of which is a control token.
+// Encode returns the tokens of a text, without tokens around it. What looks like a control token
+// stays text. It is an error if the vocabulary has no token for a character, nor one for what is
+// unknown, and if the files make a text much longer or need too many steps for it.
 func (t *Tokenizer) Encode(text string) ([]int32, error) { return checked(t.t.Encode(text)) }
 
-// EncodeControl is Encode of a text that is trusted: what is written in it like a control token is
-// this token.
+// EncodeControl is Encode of a trusted text: what is spelled like a control token becomes this
+// token.
 func (t *Tokenizer) EncodeControl(text string) ([]int32, error) {
 	return checked(t.t.EncodeControl(text))
 }
 
-// Prompt is Encode with the tokens that the model puts around a text, as one for its beginning.
+// Prompt is Encode with the tokens that the model expects around a text, such as one for its
+// beginning.
 func (t *Tokenizer) Prompt(text string) ([]int32, error) { return checked(t.t.Prompt(text)) }
 
-// EncodePieces returns the tokens of the text that pieces are together. Control tokens are found in
-// pieces that are no Input, and not across their borders: whatever users write, and wherever a
-// template puts it, forges none.
+// EncodePieces returns the tokens of one text, which is given in pieces. Pieces that are no Input
+// may spell control tokens. No byte of an Input becomes part of one, wherever a template puts it.
 func (t *Tokenizer) EncodePieces(pieces ...Piece) ([]int32, error) {
 	inner := make([]tokenize.Piece, len(pieces))
 	for i, p := range pieces {
@@ -84,11 +85,11 @@ func (t *Tokenizer) EncodePieces(pieces ...Piece) ([]int32, error) {
 	return checked(t.t.EncodePieces(inner))
 }
 
-// Spans returns the tokens of Encode, with the bytes that each stands for in text as it was given,
-// whatever is done to a text before tokens are found in it. Spans ascend, and each is of whole
-// characters: of a character in several tokens each of these has the whole. A token stands for
-// nothing of the text if Start is End. Spaces before a word belong to its first token, unless the
-// files trim them. Places are the same as in Hugging Face's tokenizers.
+// Spans returns the tokens of Encode, each with the bytes that it stands for in text as it was
+// given, whatever the model changes before it finds tokens. Spans ascend and have whole characters:
+// if several tokens make up a character, each has the whole. A token stands for none of the text if
+// Start is End. Spaces before a word belong to its first token, unless the files trim them. Places
+// are the same as in Hugging Face's tokenizers.
 func (t *Tokenizer) Spans(text string) ([]Span, error) {
 	inner, err := t.t.Spans(text)
 	if err != nil {
@@ -108,26 +109,24 @@ func checked(tokens []int32, err error) ([]int32, error) {
 	return tokens, nil
 }
 
-// Decode returns the text of tokens as a whole text: without special tokens, and without the space
-// that the model puts before texts. Numbers without a token are nothing, and what is no UTF-8
-// becomes U+FFFD.
+// Decode returns the text of tokens. Special tokens are left out, and so is the space that some
+// models put before a text. Numbers without a token add nothing. What is no UTF-8 becomes U+FFFD,
+// one for each maximal subpart of a character.
 func (t *Tokenizer) Decode(tokens []int32) string {
 	return validText([]byte(t.t.Decode(tokens)))
 }
 
-// Size returns the number of tokens: they are 0 to Size() - 1. A few of these numbers may have
-// none.
+// Size returns the number of tokens. They are 0 to Size() - 1, of which a few may have no text.
 func (t *Tokenizer) Size() int { return t.t.Size() }
 
-// Text returns how the vocabulary spells a token, as "Ġthe" or "<0x0A>", and "" for a number that
-// has none.
+// Text returns how the vocabulary spells a token, as "Ġthe" or "<0x0A>", or "" if it has no text.
 func (t *Tokenizer) Text(token int32) string { return t.t.Text(token) }
 
-// Token returns the token that the vocabulary spells so.
+// Token returns the token that the vocabulary spells like this.
 func (t *Tokenizer) Token(text string) (int32, bool) { return t.t.Token(text) }
 
-// Bytes returns what a token adds to a text: perhaps part of a character, and nothing if it is
-// special.
+// Bytes returns what a token adds to a text. It may be part of a character, and is "" for special
+// tokens.
 func (t *Tokenizer) Bytes(token int32) string {
 	if t.t.Special(token) {
 		return ""
@@ -135,12 +134,12 @@ func (t *Tokenizer) Bytes(token int32) string {
 	return t.t.Bytes(token)
 }
 
-// Special reports whether the files call a token special: it is not shown.
+// Special reports whether the files call a token special. Such tokens are not shown.
 func (t *Tokenizer) Special(token int32) bool { return t.t.Special(token) }
 
-// Control reports whether users may not write a token: special tokens, tokens that end an answer
-// and those that the chat template writes. Some of them are shown, as <think>. Encode returns none
-// of them but the token for what the vocabulary lacks.
+// Control reports whether users may not write a token: special tokens, tokens that end an answer,
+// and tokens that the chat template writes. Some of them are shown, as <think>. Encode returns none
+// of them, except the token for characters that the vocabulary lacks.
 func (t *Tokenizer) Control(token int32) bool { return t.t.Control(token) }
 
 // Ends returns the tokens that end an answer. The configuration of a model may name more.

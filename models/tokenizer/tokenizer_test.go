@@ -366,6 +366,29 @@ func replaced(text string) (made string) {
 	return made
 }
 
+// TestGoroutines uses one tokenizer at once.
+func TestGoroutines(t *testing.T) {
+	for name, kind := range kinds {
+		tokenizer := opened(t, kind.files)
+		text := strings.Join(kind.letters, " ")
+		want, err := tokenizer.Spans(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				tokens, err := tokenizer.Encode(text)
+				spans, other := tokenizer.Spans(text)
+				if err != nil || other != nil || len(tokens) != len(want) || !slices.Equal(spans, want) {
+					t.Errorf("%s: %v (%v) and %v (%v), want %v", name, tokens, err, spans, other, want)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
 // TestRefused has what is no tokenizer.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {

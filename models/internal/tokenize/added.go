@@ -15,12 +15,12 @@ type addedToken struct {
 	ID         int    `json:"id"`
 	Content    string `json:"content"`
 	SingleWord bool   `json:"single_word"` // not within a word
-	Left       bool   `json:"lstrip"`      // takes the spaces before it
-	Right      bool   `json:"rstrip"`      // and those after it
+	Left       bool   `json:"lstrip"`      // the spaces before it belong to it
+	Right      bool   `json:"rstrip"`      // and the spaces after it
 	Normalized bool   `json:"normalized"`  // is found in the text that normalizers make
 	Special    bool   `json:"special"`
 	control    bool   // is not found in what users wrote
-	from       string // the file, "" for that with the vocabulary
+	from       string // the file that adds it, "" for the one with the vocabulary
 }
 
 // finder finds added tokens in linear time, of those that begin at a letter the longest: control

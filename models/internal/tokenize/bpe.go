@@ -39,7 +39,7 @@ type pairs struct {
 // faster, and a start is waiting.
 type twoTokens uint64
 
-// areTokens reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
+// areTokens reports whether numbers, joined by or, may be of tokens that merge: whoever encodes a
 // text refuses what a model does not have.
 func areTokens(id int) bool { return uint(id) <= math.MaxInt32 }
 
@@ -238,7 +238,7 @@ func (p *pairs) letters(word string, starts *[]int) (ids []int, err error) {
 	return ids, nil
 }
 
-// known are the tokens of a letter: its own, or those of its bytes.
+// known are the tokens of a letter: its own, or one for each byte.
 func (p *pairs) known(letter string) (ids []int, ok bool) {
 	if id, ok := p.Vocab[letter]; ok {
 		return []int{id}, true

@@ -14,7 +14,7 @@ import (
 // chatTemplates are a template for conversations, or several by their names.
 type chatTemplates map[string]string
 
-// usualTemplate is the name of the one that transformers takes.
+// usualTemplate is the name of the template that transformers uses.
 const usualTemplate = "default"
 
 func (c *chatTemplates) UnmarshalJSON(data []byte) error {

@@ -79,8 +79,8 @@ type fuse struct{}
 
 func (*fuse) decode(token string, _ position) string { return token }
 
-// stripBeginning takes letters away from a whole text. Before a Fuse it would be from each token,
-// which checkStrips refuses.
+// stripBeginning removes letters from the beginning of a whole text. Before a Fuse it would be from
+// each token, which checkStrips refuses.
 type stripBeginning struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`

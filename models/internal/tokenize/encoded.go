@@ -39,12 +39,12 @@ func (e *encoded) keep(tokens int) {
 	}
 }
 
-// trim is a post-processor that takes spaces away from the ends of what tokens stand for.
+// trim is a post-processor that removes spaces from the ends of spans.
 type trim struct{ addSpace bool } // the pre-tokenizer puts one before texts
 
-// apply trims the span of a token, as process_offsets of Hugging Face's tokenizers does. Where the
-// space of a token is none of the text that takes a letter away: here it does not, so that spans
-// ascend.
+// apply trims the span of a token, as process_offsets of Hugging Face's tokenizers does. That
+// removes a letter where the space of the token was put before the text. Here it stays, so that
+// spans ascend.
 func (t trim) apply(span origin, text, token string, first bool) origin {
 	before := shownSpaces(token, strings.TrimLeftFunc)
 	after := shownSpaces(token, strings.TrimRightFunc)

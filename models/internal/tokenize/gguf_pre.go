@@ -69,7 +69,7 @@ var preTokenizersGGUF = map[string]preGGUF{
 	// tokenizer.json says; llama.cpp keeps them together, where no published vocabulary joins them.
 	"deepseek-llm": {patterns: []string{`[\r\n]`, `\s?[` + casedLetters + `]+`,
 		"\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", `\s+$`, "[一-\u9fa5\u0800-一가-\ud7ff]+", `\p{N}`}},
-	// what converters write that do not know the tokenizer, which is that of Falcon then
+	// what converters write for a tokenizer that they do not know: Falcon's words
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"smollm":  {patterns: []string{`\p{N}`, gpt2}},
 }

@@ -64,7 +64,7 @@ func ReadVocabulary(l *weights.Loader) *Vocabulary {
 	return v
 }
 
-// complete sets what is left out to what others take, and refuses contradictions.
+// complete sets what is left out to what llama.cpp assumes, and refuses contradictions.
 func (v *Vocabulary) complete() error {
 	n := len(v.Tokens)
 	if v.Model != "gpt2" && v.Model != "llama" {
@@ -237,7 +237,7 @@ func (v *Vocabulary) EndsTexts(text string) error {
 	return nil
 }
 
-// text is that of a token, "" for none.
+// text is the text of a token, "" for no token.
 func (v *Vocabulary) text(id *int) string {
 	if id == nil {
 		return ""

@@ -83,7 +83,7 @@ func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	t.before, t.after = []int{*k.Begin}, []int{*k.End}
 	t.pair = pairOf(*k.Begin, *k.End, 0, true)
 	m := unigramModel{Unknown: k.Unknown}
-	added := k.takeTokens(&m)
+	added := k.readTokens(&m)
 	markControl(added, "")
 	err := t.find(added)
 	if err == nil {
@@ -100,8 +100,9 @@ func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	return t, err
 }
 
-// takeTokens takes the vocabulary, and returns the tokens that are found as they are.
-func (k *unigramKeys) takeTokens(t *unigramModel) (added []addedToken) {
+// readTokens reads the vocabulary, and returns the tokens that are found before the model finds
+// others.
+func (k *unigramKeys) readTokens(t *unigramModel) (added []addedToken) {
 	least := float32(math.Inf(1)) // of normal tokens
 	for i, kind := range k.Kinds {
 		if kind == normalToken {
@@ -112,7 +113,7 @@ func (k *unigramKeys) takeTokens(t *unigramModel) (added []addedToken) {
 		score := max(k.Scores[id], least)
 		switch k.Kinds[id] {
 		case controlToken, userToken, unknownToken:
-			mask := text == "<mask>" // takes the space before it
+			mask := text == "<mask>" // the space before it belongs to it
 			added = append(added, addedToken{ID: id, Content: text, Left: mask,
 				Special: k.Kinds[id] != userToken})
 		case unusedToken:
@@ -125,7 +126,7 @@ func (k *unigramKeys) takeTokens(t *unigramModel) (added []addedToken) {
 	return added
 }
 
-// addMap takes the map of characters, if there is one.
+// addMap adds the map of characters, if there is one.
 func (k *unigramKeys) addMap(p *pipeline) error {
 	if len(k.Charsmap) == 0 {
 		return nil

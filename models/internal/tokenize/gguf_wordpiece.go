@@ -103,7 +103,7 @@ func (k *wordPieceKeys) asInFolders(id int, text string) string {
 	return usualWordPiece.Prefix + text
 }
 
-// special is the first number that is said, or that of the text.
+// special is the first number that a key says, or the number of the token with the text.
 func (k *wordPieceKeys) special(text string, vocab map[string]int, said ...*int) (int, error) {
 	for _, id := range said {
 		if id == nil {

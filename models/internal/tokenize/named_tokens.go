@@ -148,8 +148,8 @@ func (t configToken) options() string {
 		t.Right, t.Normalized)
 }
 
-// addedTokens puts the added tokens of tokenizer_config.json in the place of those of the same
-// number, and adds those of the vocabulary that files name, as transformers does.
+// addedTokens replaces added tokens by the ones of tokenizer_config.json with the same number, and
+// adds the tokens of the vocabulary that files name, as transformers does.
 func addedTokens(l *weights.Loader, c *tokenizerConfig, added []addedToken,
 	vocab map[string]int) []addedToken {
 	for id, a := range c.Added {
@@ -177,7 +177,7 @@ func find(tokens []addedToken, content string) int {
 	return slices.IndexFunc(tokens, func(a addedToken) bool { return a.Content == content })
 }
 
-// agrees refuses options that are not those of the added token.
+// agrees refuses other options than the added token has.
 func (n *named) agrees(a *addedToken) error {
 	b := configToken{a.Content, a.SingleWord, a.Left, a.Right, a.Normalized, a.Special}
 	if !n.token.described || n.token.sameOptions(b) {

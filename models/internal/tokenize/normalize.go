@@ -44,14 +44,14 @@ func lower(text string) string {
 	return strings.Map(unicode.ToLower, strings.ReplaceAll(text, "İ", "i\u0307"))
 }
 
-// stripAccents takes marks away that are characters of their own.
+// stripAccents removes marks that are characters of their own.
 type stripAccents struct{}
 
 func (*stripAccents) normalize(t traced, b *budget) (traced, error) {
 	return b.without(t, unicode.IsMark), nil
 }
 
-// strip takes spaces away from the ends.
+// strip removes spaces from the ends.
 type strip struct {
 	Left  bool `json:"strip_left"`
 	Right bool `json:"strip_right"`

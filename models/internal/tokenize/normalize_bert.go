@@ -74,7 +74,7 @@ func spaced(text string) string {
 	return b.String()
 }
 
-// chinese are the blocks that Hugging Face's tokenizers take for Chinese, with 0x2B920 where BERT's
+// chinese are the blocks that are Chinese to Hugging Face's tokenizers, with 0x2B920 where BERT's
 // first code has 0x2B820.
 var chinese = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x3400, Hi: 0x4dbf, Stride: 1}, {Lo: 0x4e00, Hi: 0x9fff, Stride: 1},

@@ -28,7 +28,7 @@ func (p *precompiled) prepare() error {
 	return p.read(data)
 }
 
-// read takes a map apart: the bytes of the double array, as many, and the texts.
+// read divides a map into the size of the double array in bytes, the double array, and the texts.
 func (p *precompiled) read(data []byte) error {
 	if len(data) < 4 {
 		return fmt.Errorf("precompiled_charsmap has %d bytes, want a map", len(data))
@@ -77,8 +77,8 @@ func (p *precompiled) become(text string) (string, bool) {
 	return "", false
 }
 
-// normalize replaces what a reader takes for a letter, if it has fewer than 6 bytes, or else each
-// of its characters, as Hugging Face's tokenizers do.
+// normalize replaces grapheme clusters of fewer than 6 bytes, and of others each character, as
+// Hugging Face's tokenizers do.
 func (p *precompiled) normalize(t traced, most *budget) (traced, error) {
 	w := tracer{of: t}
 	at, state, letter, rest := 0, -1, "", t.text

@@ -11,7 +11,7 @@ import (
 )
 
 // mostStages is how many normalizers, and how many of each other kind, a file may have: all
-// published ones have fewer, and each takes time for each text.
+// published ones have fewer, and each needs time for each text.
 const mostStages = 64
 
 // stageKinds are the types of one kind of stage: what a stage of each is read into, with defaults.
@@ -21,7 +21,7 @@ type stageKinds[T any] struct {
 	types map[string]func() T
 }
 
-// read returns a stage, or those of a Sequence, none for null.
+// read returns a stage, or the stages of a Sequence, none for null.
 func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil

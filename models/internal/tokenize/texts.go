@@ -111,7 +111,7 @@ func (t *Texts) Shorten(longest int) error {
 	return nil
 }
 
-// Encode returns the tokens of a text, those of control tokens among them whose texts it has. What
+// Encode returns the tokens of a text, control tokens among them whose texts it has. What
 // is no UTF-8 becomes U+FFFD.
 func (t *Texts) Encode(text string) (Read, error) { return t.EncodeWithin(text, t.longest) }
 

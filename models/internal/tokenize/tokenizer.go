@@ -58,7 +58,7 @@ type usage struct {
 }
 
 // FromFolder reads the tokenizer of a folder: tokenizer.json, or vocab.txt where there is none, and
-// what the files beside it say of tokens.
+// what other files of the folder say of tokens.
 func FromFolder(l *weights.Loader) *Tokenizer {
 	t := readAny(l, usage{decodes: true})
 	if l.Err == nil {
@@ -77,7 +77,7 @@ func ReadBPE(l *weights.Loader, size int) *Tokenizer {
 	return t
 }
 
-// Beside begins to read a tokenizer, which takes about as long as to start from packed matrices,
+// Beside begins to read a tokenizer, which needs about as long as a start from packed matrices,
 // and returns who waits for it. Errors of the model come first.
 func Beside(l *weights.Loader, read func(l *weights.Loader) *Tokenizer) (wait func() *Tokenizer) {
 	other, done := &weights.Loader{Path: l.Path, Err: l.Err}, make(chan *Tokenizer, 1)
@@ -107,7 +107,7 @@ func readAny(l *weights.Loader, u usage) *Tokenizer {
 	return readWordPiece(l, u)
 }
 
-// readFile reads tokenizer.json with a kind of model, and the files beside it that say more of
+// readFile reads tokenizer.json with a kind of model, and the files that say more of
 // tokens.
 func readFile[M any, P fileModel[M]](l *weights.Loader, f *tokenizerFile[M],
 	u usage) (*Tokenizer, *tokenizerConfig) {
@@ -374,6 +374,6 @@ func (t *Tokenizer) text(id int) string {
 	return t.texts[id]
 }
 
-// Public is the *tokenizer.Tokenizer of a Tokenizer. Package tokenizer sets it: none of its own
-// names can take a type of this package.
+// Public makes a *tokenizer.Tokenizer. Package tokenizer sets it, as its exported names have no
+// types of internal packages.
 var Public func(t *Tokenizer) any

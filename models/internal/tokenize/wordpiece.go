@@ -128,7 +128,7 @@ func bertPipeline(c *cleaning, begin, end, size int) pipeline {
 
 func (m *wordPieceModel) vocabulary() map[string]int { return m.Vocab }
 
-// build refuses models that would have no tokens for some texts, or take too long for them.
+// build refuses models that would have no tokens for some texts, or need too long for them.
 func (m *wordPieceModel) build() (model, error) {
 	const longestWord = 1000
 	t := &wordPiece{wordPieceModel: *m}

@@ -29,7 +29,7 @@ var plain = map[string]encoding{
 	"BF16": {elements: 1, bytes: 2, format: attn.BF16, block: attn.BlockBF16},
 }
 
-// encodingOf is that of a type of safetensors files.
+// encodingOf is the encoding of a type of safetensors files.
 func encodingOf(t safetensors.DType) *encoding {
 	e, ok := plain[string(t)]
 	e.name = string(t)
@@ -39,7 +39,7 @@ func encodingOf(t safetensors.DType) *encoding {
 	return &e
 }
 
-// encodingOfGGUF is that of a type of GGUF files.
+// encodingOfGGUF is the encoding of a type of GGUF files.
 func encodingOfGGUF(t gguf.Type) *encoding {
 	e, ok := plain[t.String()]
 	if !ok {

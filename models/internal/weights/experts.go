@@ -91,8 +91,8 @@ func (l *Loader) raw(name string, shape ...int) (*stored, []byte) {
 	return t, data
 }
 
-// microRow appends blocks as GGUF files have them: the scale before the codes, and those of the
-// first half of a block beside those of the second, in place of neighbours in a byte.
+// microRow appends blocks as GGUF files have them: the scale before the codes, and in a byte a code
+// of the first half of the block with one of the second half, in place of two neighbours.
 func microRow(to, codes, scales []byte, first, blocks int) []byte {
 	code := func(b []byte, i int) byte { return b[i/2] >> (i % 2 * 4) & 15 }
 	for i := first; i < first+blocks; i++ {

@@ -59,7 +59,7 @@ func OfGGUF(path string, integers bool) *Loader {
 	return l
 }
 
-// IsGGUF says whether a path is that of a file, not of a folder.
+// IsGGUF says whether a path is a file, not a folder.
 func IsGGUF(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir() || filepath.Ext(path) == ".gguf"
