@@ -84,9 +84,11 @@ func describe(t *tuning.Row, p *plan) string {
 	line("time", threeDigits(cost), "estimate for one core")
 	wakes, meaning := sharing(t, cost)
 	line("sharing", wakes, "%s", meaning)
-	line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads", p.chunkRows,
+	line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads",
+		p.chunkRows,
 		p.headsPerChunk)
-	line("segments", p.segments, "parts of a chunk's keys, which workers share; workers: %d", p.workers)
+	line("segments", p.segments, "parts of a chunk's keys, which workers share; workers: %d",
+		p.workers)
 	line("tile rows", p.tileRows, "query rows in one call of a kernel, at most")
 	where, meaning := p.place(p.keys)
 	line("keys", where, "%s; %s", meaning, p.prefetching(p.keys))
@@ -96,10 +98,12 @@ func describe(t *tuning.Row, p *plan) string {
 		Block)
 	line("step", p.step, "keys of a head before the next head of the chunk has its turn")
 	line("full blocks", yes(p.full), "operands of a whole block are checked once, not for each tile")
-	line("prefetch", p.prefetchOrder(t), "for few rows: by the hardware, or by kernels, paged or in order")
+	line("prefetch", p.prefetchOrder(t), "for few rows: by the hardware, or by kernels, paged or "+
+		"in order")
 	use := floats.Choose(t, min(p.tileRows, p.chunkRows), p.d,
 		p.packed == nil && p.chunkRows >= kernel.PackedRows || p.panelRows > 0)
-	line("lanes", lanes(use.Lanes16), "floats that score and value kernels compute at once; softmax: %d",
+	line("lanes", lanes(use.Lanes16), "floats that score and value kernels compute at once; "+
+		"softmax: %d",
 		lanes(use.Softmax16))
 	line("maxima", yes(use.Maxima && !use.Lanes16), "score kernels find the maxima of rows")
 	return s.String()
@@ -118,7 +122,8 @@ func sharing(t *tuning.Row, cost float64) (wakes, meaning string) {
 		return "none", fmt.Sprintf("a Pool leaves it to the caller, as all calls below %v",
 			threeDigits(t.SmallCall))
 	case cost < t.WakingCall:
-		return "awake", fmt.Sprintf("a Pool shares it with workers that are awake; it wakes others from %v on",
+		return "awake", fmt.Sprintf("a Pool shares it with workers that are awake; it wakes others "+
+			"from %v on",
 			threeDigits(t.WakingCall))
 	}
 	return "all", "a Pool wakes its workers for it"

@@ -99,7 +99,10 @@ func TestMulMatricesStrides(t *testing.T) {
 		}
 	}
 	m, memory := ms[0], nans(3*outputsOf(ms[0]))
-	row := func(at int) Tensor { return Tensor{Data: memory[at*outputsOf(m):], B: 1, H: 1, L: 2, D: outputsOf(m)} }
+	row := func(at int) Tensor {
+		return Tensor{Data: memory[at*outputsOf(m):], B: 1, H: 1, L: 2,
+			D: outputsOf(m)}
+	}
 	err := MulMatrices([]Tensor{row(0), row(1)}, zeros(1, 1, 2, 256), []*Matrix{m, m}, nil)
 	mustFail(t, "rows of two outputs", err, ErrOverlap,
 		"dsts[0] overlaps dsts[1], want separate memory")

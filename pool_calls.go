@@ -74,8 +74,8 @@ type Worker interface{ Work(part int) }
 // other parts may not have been done, and the pool goes on. If Work ends its goroutine by
 // [runtime.Goexit], Run ends the caller's.
 //
-// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], as is
-// a nil w that has parts to do; a closed pool is [ErrClosed], for 0 parts, too.
+// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], as
+// is a nil w that has parts to do; a closed pool is [ErrClosed], for 0 parts, too.
 func (p *Pool) Run(parts int, w Worker) error {
 	if p == nil {
 		return runAlone(parts, w)

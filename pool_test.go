@@ -255,8 +255,8 @@ func TestPoolErrors(t *testing.T) {
 	must(t, p.Attend(Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, nil))
 }
 
-// What is nil is an error that names it, from each method and also without a pool, and does not keep
-// Close waiting.
+// What is nil is an error that names it, from each method and also without a pool, and does not
+// keep Close waiting.
 func TestNilArguments(t *testing.T) {
 	running := NewPool(2)
 	x, dst := zeros(1, 1, 2, 3), BHLD(nans(6), 1, 1, 2, 3)

@@ -11,7 +11,8 @@ import (
 
 // What the workers of a Pool do: the tasks that each kind of call is divided into.
 
-// worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call, too.
+// worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call,
+// too.
 type worker struct {
 	scratch  scratch
 	products matmul.Memory

@@ -175,9 +175,10 @@ func workCases() (all []workCase) {
 		r := random("work")
 		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
-		return workCall{call: func(p *Pool) error { return p.MatMul(dst, a, w) }, product: func(on *oneByOne) {
-			must(tb, on.memory.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&w)))
-		}}
+		return workCall{call: func(p *Pool) error { return p.MatMul(dst, a, w) },
+			product: func(on *oneByOne) {
+				must(tb, on.memory.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&w)))
+			}}
 	}})
 	return all
 }
@@ -192,10 +193,11 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 	q, dst := tensor(r, normal, s.b, h, s.lq, s.d), zeros(s.b, h, s.lq, s.dv)
 	k, v := tensor(r, normal, s.b, s.kvh, s.lk, s.d), tensor(r, normal, s.b, s.kvh, s.lk, s.dv)
 	if !cached {
-		return workCall{call: func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, make: func(on *worker) {
-			on.attention.plan = newPlan(dst, q, k, v, o)
-			must(tb, on.attention.plan.init(o))
-		}}
+		return workCall{call: func(p *Pool) error { return p.Attend(dst, q, k, v, o) },
+			make: func(on *worker) {
+				on.attention.plan = newPlan(dst, q, k, v, o)
+				must(tb, on.attention.plan.init(o))
+			}}
 	}
 	c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv,
 		Capacity: s.lk, Format: keys, ValueFormat: values, ValuesInKeys: s.dv < s.d})
@@ -204,10 +206,11 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 		v = Tensor{}
 	}
 	must(tb, c.Append(k, v))
-	return workCall{call: func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, make: func(on *worker) {
-		on.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
-		must(tb, c.plan(&on.attention.plan, o))
-	}}
+	return workCall{call: func(p *Pool) error { return p.AttendCache(dst, q, c, o) },
+		make: func(on *worker) {
+			on.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
+			must(tb, c.plan(&on.attention.plan, o))
+		}}
 }
 
 // matrixCase is a product of some rows by a square matrix.

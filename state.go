@@ -156,7 +156,8 @@ func (s *State) store(node, src *online.State, p *plan, c *chunk) {
 // is the same sum in another order. States in different units are brought to natural units, and
 // outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same
 // shape, or the error is [ErrShape], and have the same sinks, if they have any, or it is
-// [ErrOption], as it is for nil. It is [ErrMemory] if the system has no memory. Then s has not changed.
+// [ErrOption], as it is for nil. It is [ErrMemory] if the system has no memory. Then s has not
+// changed.
 func (s *State) Merge(t *State) error {
 	if err := s.checkOpen(); err != nil {
 		return err

@@ -115,8 +115,8 @@ func TestBroadcastIsForInputs(t *testing.T) {
 	}
 }
 
-// Rows that are closer together than their heads are wide are an error, in inputs and outputs and in
-// parts of them, and name the pitch.
+// Rows that are closer together than their heads are wide are an error, in inputs and outputs and
+// in parts of them, and name the pitch.
 func TestRowsOfTooShortPitch(t *testing.T) {
 	for _, pitch := range []int{7, 1, 0, -1, -9} {
 		for _, l := range []int{1, 3} {

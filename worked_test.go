@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Published walk-throughs of attention, as numbers: two tokens from DeepLearning.AI's course Natural
-// Language Processing with Attention Models (week 2, for Trax and for TensorFlow), three tokens from
-// Raimi Karim's Illustrated: Self-Attention (2019), four words from Stefania Cristina's The
-// Attention Mechanism from Scratch.
+// Published walk-throughs of attention, as numbers: two tokens from DeepLearning.AI's course
+// Natural Language Processing with Attention Models (week 2, for Trax and for TensorFlow), three
+// tokens from Raimi Karim's Illustrated: Self-Attention (2019), four words from Stefania Cristina's
+// The Attention Mechanism from Scratch.
 
 // rows puts equally long rows into one slice.
 func rows(r ...[]float32) (flat []float32) {

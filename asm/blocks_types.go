@@ -40,8 +40,8 @@ func (s blockSums) vectors() int {
 	return 4
 }
 
-// multiplyKernels are products of many rows, with what else is multiplied so, and the rows of tiles:
-// products of few rows are for what is left of most types.
+// multiplyKernels are products of many rows, with what else is multiplied so, and the rows of
+// tiles: products of few rows are for what is left of most types.
 var multiplyKernels = []struct {
 	name  string
 	sums  []blockSums
@@ -86,8 +86,9 @@ func formOf(t blocks.Type) fewForm {
 	if !ok {
 		panic(fmt.Sprintf("asm: no kernel of few rows has the codes of %v", t))
 	}
-	f := fewForm{Traits: of, codes: codes, kind: blockSums(of.Scaling), parts: of.Inputs / blocks.Inputs,
-		less: of.Less != 0}
+	f := fewForm{Traits: of, codes: codes, kind: blockSums(of.Scaling),
+		parts: of.Inputs / blocks.Inputs,
+		less:  of.Less != 0}
 	start := uint(128)
 	if f.halved() {
 		start = 32
@@ -153,7 +154,8 @@ func blockTypesGo() ([]byte, error) {
 	g.Switch("multiplyDot(s blocks.Scaling, "+call+")", "s", many, "")
 	g.Comment("scaleVectors is how many vectors of numbers unpacked bytes have after them.")
 	g.Switch("scaleVectors(s blocks.Scaling) int", "s", vectors[1:], vectors[0].Do)
-	g.Comment("fewRowsOf is how many rows fewDot multiplies where there are fewer than four, at most; " +
+	g.Comment("fewRowsOf is how many rows fewDot multiplies where there are fewer than four, at " +
+		"most; " +
 		"0 of a type that it does not multiply.")
 	g.Line("var fewRowsOf = [...]uint8{")
 	for _, row := range blocktypes.Rows {

@@ -16,9 +16,9 @@ import (
 // vexVNNI are the opcodes, by mnemonic.
 var vexVNNI = map[string]int{"VPDPBUSD": 0x50, "VPDPWSSD": 0x52}
 
-// macroVNNI is the macro of such an instruction, and its text: words with what a disassembler reads in
-// them. Operands are two factors, of which VPDPBUSD takes bytes with sign from the first and without
-// sign from the second, and the sum.
+// macroVNNI is the macro of such an instruction, and its text: words with what a disassembler reads
+// in them. Operands are two factors, of which VPDPBUSD takes bytes with sign from the first and
+// without sign from the second, and the sum.
 func macroVNNI(i *ir.Instruction) (name, text string, ok bool) {
 	opcode, ok := vexVNNI[i.Opcode]
 	if !ok || !operand.IsYMM(i.Operands[1]) {
@@ -38,6 +38,7 @@ func macroVNNI(i *ir.Instruction) (name, text string, ok bool) {
 		byte(^unsigned&15)<<3 | ymmLength | prefix66, byte(opcode),
 		byte(3<<6 | sum&7<<3 | signed&7)}
 	name = fmt.Sprintf("%s_%d_%d_%d", i.Opcode, signed, unsigned, sum)
-	return name, fmt.Sprintf("LONG $0x%02x%02x%02x%02x; BYTE $0x%02x // %s ymm%d, ymm%d, ymm%d", code[3],
+	return name, fmt.Sprintf("LONG $0x%02x%02x%02x%02x; BYTE $0x%02x // %s ymm%d, ymm%d, ymm%d",
+		code[3],
 		code[2], code[1], code[0], code[4], strings.ToLower(i.Opcode), sum, unsigned, signed), true
 }

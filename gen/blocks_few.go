@@ -52,7 +52,8 @@ func (s blockSet) multiplyFew(name string, form blockForm, eight bool) {
 	stackSlots(&o, &next)
 	for _, r := range counts {
 		Label(tileLabel("rows", r))
-		t := fewTile{rows: r, words: s.fewWords(form), shift: s.fewShift(form), frame: frame, o: o, next: next}
+		t := fewTile{rows: r, words: s.fewWords(form), shift: s.fewShift(form), frame: frame, o: o,
+			next: next}
 		t.blockUnpacker = newBlockUnpacker(s, form, "blockCall.table")
 		t.emit()
 	}

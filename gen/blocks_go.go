@@ -53,7 +53,8 @@ func (g *typesGo) unpackCase(kernel string, t blocks.Type, bias int) generate.Ca
 		levels = fmt.Sprintf("&%s[0], ", g.table(t.Traits().Levels, bias))
 	}
 	g.Stub(kernel, parameters, "unpackBlockGeneric", t.String())
-	return generate.Case{Value: blocktypes.TypeName(t), Do: fmt.Sprintf("%s(dst, packed, %sn)", kernel, levels)}
+	return generate.Case{Value: blocktypes.TypeName(t), Do: fmt.Sprintf("%s(dst, packed, %sn)", kernel,
+		levels)}
 }
 
 // unpack writes the choice of kernels that unpack blocks. A set without one of its own for a type
@@ -85,7 +86,8 @@ func (g *typesGo) unpackSigned() {
 			cases = append(cases, g.unpackCase(row.Unpack.AVX2, row.Type, 0))
 		}
 	}
-	g.Comment("unpackLevels unpacks n blocks of a panel into bytes with sign where these are levels, " +
+	g.Comment("unpackLevels unpacks n blocks of a panel into bytes with sign where these are " +
+		"levels, " +
 		"and others as unpackAVX2 does.")
 	g.Switch("unpackLevels(t blocks.Type, "+unpackParameters+")", "t", cases,
 		"unpackAVX2(t, dst, packed, n)")
@@ -104,8 +106,9 @@ func (g *typesGo) few(s blockSet, name, others, with string) {
 			call = fmt.Sprintf("x.with(&%s)", g.table(f.Levels, s.bias(f)))
 		}
 		g.Stub(kernel, callParameters, multiplyTwin, row.Type.String())
-		cases = append(cases, generate.Case{Value: blocktypes.TypeName(row.Type), Do: fmt.Sprintf("%s(%s)", kernel,
-			call)})
+		cases = append(cases, generate.Case{Value: blocktypes.TypeName(row.Type),
+			Do: fmt.Sprintf("%s(%s)", kernel,
+				call)})
 	}
 	g.Comment("%s multiplies few rows by blocks of some panels %s.", name, with)
 	g.Switch(name+"(t blocks.Type, "+callParameters+")", "t", cases, others)
@@ -128,7 +131,8 @@ func (g *typesGo) multiply() {
 	for _, row := range blocktypes.Rows {
 		add(&simd, blocktypes.TypeName(row.Type), multiplyAVX2Of(row.Type).name)
 	}
-	const scaling, step = "(s blocks.Scaling, " + callParameters + ")", "multiplies rows by unpacked " +
+	const scaling, step = "(s blocks.Scaling, " + callParameters +
+		")", "multiplies rows by unpacked " +
 		"blocks of a panel"
 	g.Comment("multiplyAVX512 " + step + " with AVX-512 and VNNI.")
 	g.Switch("multiplyAVX512"+scaling, "s", lanes16, "")
@@ -156,7 +160,8 @@ func (g *typesGo) traits() {
 		if row.Eight {
 			fewWide = 8
 		}
-		g.Line("%s: {%d, %d, %d, %d},", blocktypes.TypeName(row.Type), multiplyAVX2Of(row.Type).sizes()[0],
+		g.Line("%s: {%d, %d, %d, %d},", blocktypes.TypeName(row.Type),
+			multiplyAVX2Of(row.Type).sizes()[0],
 			narrowBlocks.added(f), few, fewWide)
 	}
 	g.Line("}")

@@ -40,8 +40,8 @@ var multiplyVNNI = []struct {
 	{floatsSums, "multiplyFloatsVNNIAVX512", "multiplyFloatsVNNISIMD"},
 }
 
-// multiplyAVX2 are products of many rows with AVX2. A type's kernel is the first with its sums whose
-// words its bytes fit in.
+// multiplyAVX2 are products of many rows with AVX2. A type's kernel is the first with its sums
+// whose words its bytes fit in.
 var multiplyAVX2 = []blockSums8{
 	{"multiplyNibblesSIMD", plainSums, 8, 4},
 	{"multiplyLevelsSIMD", plainSums, 4, 3},
@@ -171,8 +171,8 @@ func fewRowsKernels() {
 	}
 }
 
-// bias is what levels have added to them so that bytes have no sign. With AVX2 it is 0 if products of
-// such bytes would not fit in 16 bits.
+// bias is what levels have added to them so that bytes have no sign. With AVX2 it is 0 if products
+// of such bytes would not fit in 16 bits.
 func (s blockSet) bias(f blockForm) int {
 	least := -int(slices.Min(f.Levels[:]))
 	switch {
@@ -229,8 +229,8 @@ func wordsFor(largest int) int {
 	return 2
 }
 
-// fewWords is that of products of few rows: 1 for bytes with sign, 0 with VNNI. Groups of half of the
-// inputs are at most four.
+// fewWords is that of products of few rows: 1 for bytes with sign, 0 with VNNI. Groups of half of
+// the inputs are at most four.
 func (s blockSet) fewWords(f blockForm) int {
 	switch {
 	case s.vnni:

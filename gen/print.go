@@ -16,9 +16,9 @@ import (
 )
 
 // printer writes what avo has compiled as avo's own printer does, but for this: operands are not
-// aligned and numbers are short, which is a tenth of the text; instructions share lines; each kernel
-// says which Go function it works like; no register is the runtime's; and instructions of AVX-VNNI
-// are macros.
+// aligned and numbers are short, which is a tenth of the text; instructions share lines; each
+// kernel says which Go function it works like; no register is the runtime's; and instructions of
+// AVX-VNNI are macros.
 type printer struct {
 	text   strings.Builder
 	macros map[string]bool // the definitions of those that the text has
@@ -111,8 +111,8 @@ func (p *printer) global(g *ir.Global) {
 	p.line("GLOBL %s(SB), %s, $%d", g.Symbol, g.Attributes.Asm(), g.Size)
 }
 
-// short is an operand without what avo writes before the digits of a number: the sign of one that is
-// not negative, zeros of a wide one, and 0x of a digit that is the same in decimal.
+// short is an operand without what avo writes before the digits of a number: the sign of one that
+// is not negative, zeros of a wide one, and 0x of a digit that is the same in decimal.
 func short(o operand.Op) string {
 	text := strings.Replace(o.Asm(), "$+", "$", 1)
 	text = leadingZeros.ReplaceAllString(text, "$$0x$1")

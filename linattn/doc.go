@@ -33,6 +33,6 @@
 // goroutine. A closed pool is [attn.ErrClosed]. Views escape to the heap, as in [attn.Pool.Attend]:
 // buffers on the caller's stack become buffers on the heap.
 //
-// Errors wrap the errors of package attn and name the function, the argument, the value and what was
-// wanted.
+// Errors wrap the errors of package attn and name the function, the argument, the value and what
+// was wanted.
 package linattn

@@ -96,8 +96,8 @@ func (r *Report) draw(file string) error {
 	return f.Close()
 }
 
-// withElsewhere has pictured cases of other machines, each from the newest that measured it, and the
-// peers of all.
+// withElsewhere has pictured cases of other machines, each from the newest that measured it, and
+// the peers of all.
 func (r *Report) withElsewhere() *Report {
 	all := &Report{Results: r.Results, Peers: r.present()}
 	shown := filter(cases, func(c Case) bool { return isPictured(c.Name) })

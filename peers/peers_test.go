@@ -386,8 +386,8 @@ func TestWriteAndAdopt(t *testing.T) {
 	}
 }
 
-// The newest report is first, each machine has one, and the tables show a case of the newest machine
-// that measured it.
+// The newest report is first, each machine has one, and the tables show a case of the newest
+// machine that measured it.
 func TestElsewhere(t *testing.T) {
 	const only, both = "64 texts, MiniLM", "bert"
 	other := func(best float64) *Report {

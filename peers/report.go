@@ -63,8 +63,8 @@ func (r *Report) sameMachine(x *Report) bool {
 	return r.CPU == x.CPU && r.GOARCH == x.GOARCH && r.NumCPU == x.NumCPU
 }
 
-// join puts a new report before the earlier ones, and in the place of one of the same machine, whose
-// other cases it adopts. The newest report is first.
+// join puts a new report before the earlier ones, and in the place of one of the same machine,
+// whose other cases it adopts. The newest report is first.
 func (r *Report) join(fresh *Report) *Report {
 	for _, x := range append([]*Report{r}, r.Elsewhere...) {
 		if x.sameMachine(fresh) {

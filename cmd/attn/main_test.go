@@ -85,7 +85,8 @@ func TestInfo(t *testing.T) {
 func TestPrintFact(t *testing.T) {
 	var out strings.Builder
 	printFact(&out, "tiles", tiles(true, "AMX-INT8"))
-	const want = "tiles           TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values," +
+	const want = "tiles           TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD " +
+		"for values," +
 		" TDPBSUD for\n                matrices of blocks: AMX-INT8\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)

@@ -16,8 +16,8 @@
 //	Floats   16 scales of each half
 //
 // Scales are what d is multiplied by, with nothing added to them. Codes are words of four bytes, of
-// which word i of output c is at 4·(16·i + c), so four consecutive inputs lie together, as in groups
-// of I8. They are those of [Codes]:
+// which word i of output c is at 4·(16·i + c), so four consecutive inputs lie together, as in
+// groups of I8. They are those of [Codes]:
 //
 //	EightBits  8 words
 //	FourBits   4 words of nibbles, lower ones of inputs 0 to 15, upper ones of 16 to 31; with Floats

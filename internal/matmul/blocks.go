@@ -41,12 +41,15 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 		return nil, views.Fail(views.ErrOption, "t is %v, want a block type, %v to %v", t, blocks.Q8_0,
 			blocks.Last)
 	case c.Format != kernel.F32:
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want it unset: t says it",
+			c.Format)
 	case c.Transposed:
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows "+
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Transposed is true, want it unset: "+
+			"blocks are rows "+
 			"of outputs")
 	case c.Integers && t.Halves():
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: its weights are "+
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: "+
+			"its weights are "+
 			"no integers", t)
 	}
 	of := t.Traits()
@@ -54,17 +57,20 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 		return nil, views.Fail(views.ErrShape, "outputs is %d, want 1 to %d", outputs, views.MaxLength)
 	}
 	if inputs < 1 || inputs > views.MaxLength || inputs%of.Inputs != 0 {
-		return nil, views.Fail(views.ErrShape, "inputs is %d, want a multiple of %d for %v, at most %d", inputs,
+		return nil, views.Fail(views.ErrShape, "inputs is %d, want a multiple of %d for %v, at most %d",
+			inputs,
 			of.Inputs, t, views.MaxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
 	want, fits := views.Product(outputs, inputs/of.Inputs, of.Bytes)
 	if !ok || !fits {
-		return nil, views.Fail(views.ErrShape, "the matrix is %d×%d, want at most %d elements", outputs, inputs,
+		return nil, views.Fail(views.ErrShape, "the matrix is %d×%d, want at most %d elements", outputs,
+			inputs,
 			views.MaxElements)
 	}
 	if len(data) != want {
-		return nil, views.Fail(views.ErrLength, "len(data) is %d, want %d for %d×%d weights of %v", len(data), want,
+		return nil, views.Fail(views.ErrLength, "len(data) is %d, want %d for %d×%d weights of %v",
+			len(data), want,
 			outputs, inputs, t)
 	}
 	m.int8 = c.Integers
@@ -159,6 +165,7 @@ func (p *blockPacking) finish() (*Matrix, error) {
 	_ = p.m.Close() // why packing failed is what the caller can do something about
 	each := int64(p.m.inner / p.t.Traits().Inputs)
 	size := int64(p.t.Traits().Bytes)
-	return nil, views.Fail(views.ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each, bad/each,
+	return nil, views.Fail(views.ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each,
+		bad/each,
 		blocks.FaultOfScale(p.t, p.data[bad*size:][:size]))
 }

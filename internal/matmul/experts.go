@@ -54,10 +54,12 @@ func (x *expertCall) check() error {
 	case x.chosen.B != 1 || x.chosen.H != 1:
 		return views.Fail(views.ErrShape, "experts is [%d %d …], want [1 1 …]", x.chosen.B, x.chosen.H)
 	case x.a.B != 1 || x.a.H != 1 && x.a.H != n || x.a.L != tokens:
-		return views.Fail(views.ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d for each of %d "+
+		return views.Fail(views.ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d "+
+			"for each of %d "+
 			"tokens", x.a.B, x.a.H, x.a.L, views.OrOne(n), tokens, n, tokens)
 	case x.dst.B != 1 || x.dst.H != n || x.dst.L != tokens:
-		return views.Fail(views.ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
+		return views.Fail(views.ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d "+
+			"for each of %d "+
 			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
 	}
 	if err := x.dst.CheckDistinct("dst"); err != nil {
@@ -72,7 +74,8 @@ func (x *expertCall) check() error {
 // checkMatrices validates the matrices and their biases.
 func (x *expertCall) checkMatrices() error {
 	if x.biases != nil && len(x.biases) != len(x.ms) {
-		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(x.biases),
+		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices",
+			len(x.biases),
 			len(x.ms))
 	}
 	for i, m := range x.ms {
@@ -83,7 +86,8 @@ func (x *expertCall) checkMatrices() error {
 		case m.b != 1 || m.h != 1:
 			return views.Fail(views.ErrShape, "ms[%d] is [%d %d …], want [1 1 …]", i, m.b, m.h)
 		case m.inner != x.a.D || m.cols != x.dst.D:
-			return views.Fail(views.ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and %d as dst.D", i,
+			return views.Fail(views.ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and "+
+				"%d as dst.D", i,
 				m.inner, m.cols, x.a.D, x.dst.D)
 		}
 		if bias := biasOf(x.biases, i); bias != nil && len(bias) != m.cols {
@@ -100,9 +104,11 @@ func (x *expertCall) checkChosen() error {
 			switch {
 			case which == -1:
 			case len(x.ms) == 0:
-				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 as there are no matrices", t, j, which)
+				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 as there are no matrices", t,
+					j, which)
 			case which < 0 || int(which) >= len(x.ms):
-				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 to %d", t, j, which, len(x.ms)-1)
+				return views.Fail(views.ErrOption, "experts[%d][%d] is %d, want -1 to %d", t, j, which,
+					len(x.ms)-1)
 			}
 		}
 	}

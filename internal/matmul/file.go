@@ -126,7 +126,8 @@ func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error
 // newSet validates what is to be saved, and returns each matrix once.
 func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err error) {
 	if len(ms) != len(names) {
-		return nil, nil, views.Fail(views.ErrLength, "there are %d matrices, want %d as names", len(ms), len(names))
+		return nil, nil, views.Fail(views.ErrLength, "there are %d matrices, want %d as names", len(ms),
+			len(names))
 	}
 	set = &file.Set{Names: names}
 	first, numbers := map[string]int{}, map[*Matrix]int{}

@@ -33,7 +33,8 @@ func TestMatricesWithoutMapping(t *testing.T) {
 	kerneltest.Must(t, a.Close())
 	file[len(file)-5] ^= 1
 	a = empty()
-	kerneltest.MustFail(t, "elements", a.readAll(bytes.NewReader(file), int64(len(file))), views.ErrFormat)
+	kerneltest.MustFail(t, "elements", a.readAll(bytes.NewReader(file), int64(len(file))),
+		views.ErrFormat)
 	kerneltest.Must(t, a.Close())
 	broken := brokenReaderAt{bytes.NewReader(file), 4000}
 	kerneltest.MustFail(t, "broken", empty().readAll(broken, int64(len(file))), iotest.ErrTimeout)

@@ -1,6 +1,6 @@
-// Package matmul multiplies matrices: those of a call, and those that are packed once, as float32, of
-// fewer bits, or as the blocks of files. What each of them computes is documented in package attn,
-// whose functions and Matrix are thin wrappers of these.
+// Package matmul multiplies matrices: those of a call, and those that are packed once, as float32,
+// of fewer bits, or as the blocks of files. What each of them computes is documented in package
+// attn, whose functions and Matrix are thin wrappers of these.
 package matmul
 
 import (
@@ -177,10 +177,12 @@ func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias 
 		return views.Fail(views.ErrShape, "a.D is %d, want %d as %s has %s", a.D, right.inner, right.name,
 			right.inputs)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
-		return views.Fail(views.ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name, right.batch,
+		return views.Fail(views.ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name,
+			right.batch,
 			right.heads, views.OrOne(a.B), views.OrOne(a.H))
 	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
-		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
+		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L,
+			dst.D, a.B,
 			a.H, a.L, right.cols)
 	}
 	if err := dst.CheckDistinct("dst"); err != nil {
@@ -495,7 +497,8 @@ func (p *projection) makespan(workers int) float64 {
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
 // fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
 func (m *Matrix) sharesWidened() bool {
-	return m.format != kernel.F32 && m.format != kernel.F16 && m.format != kernel.BF16 && !(m.blocks != 0 && m.int8)
+	return m.format != kernel.F32 && m.format != kernel.F16 && m.format != kernel.BF16 &&
+		!(m.blocks != 0 && m.int8)
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of

@@ -116,7 +116,8 @@ func packTogether(to *[together * panel]float32, from []float32, stride int) {
 
 // add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
 // of a are aStride apart. In b, packed columns go on to a multiple of 8.
-func (u *outputBlock) add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *kernel.PanelLayout) {
+func (u *outputBlock) add(t *tuning.Row, a []float32, aStride int, b []float32,
+	b0 *kernel.PanelLayout) {
 	layout := *b0
 	step := partOfRows(u.Rows, Rows, kernel.SplitRows)
 	if u.Rows > step {

@@ -317,9 +317,11 @@ func biasOf(biases [][]float32, i int) []float32 {
 func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*Matrix, biases [][]float32) error {
 	switch {
 	case len(dsts) != len(ms):
-		return views.Fail(views.ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts), len(ms))
+		return views.Fail(views.ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts),
+			len(ms))
 	case biases != nil && len(biases) != len(ms):
-		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(biases),
+		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices",
+			len(biases),
 			len(ms))
 	}
 	for i, m := range ms {
@@ -355,7 +357,8 @@ func checkOutputsApart(dsts []views.Tensor, biases [][]float32, i int) error {
 		}
 		for n, what := range [...]string{"dsts", "biases"} {
 			if all[0].Overlaps(&all[n+1]) {
-				return views.Fail(views.ErrOverlap, "dsts[%d] overlaps %s[%d], want separate memory", i, what, j)
+				return views.Fail(views.ErrOverlap, "dsts[%d] overlaps %s[%d], want separate memory", i, what,
+					j)
 			}
 		}
 	}

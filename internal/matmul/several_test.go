@@ -52,7 +52,8 @@ func TestStretches(t *testing.T) {
 		var times [][]int // that rows of panels are computed
 		for range 1 + r.IntN(3) {
 			m := &Matrix{inner: inner, cols: 1 + r.IntN(1000)}
-			q.now = append(q.now, projection{t: &tuned, m: m, dst: views.Tensor{B: 1, H: 1, L: rows, D: m.cols}})
+			q.now = append(q.now, projection{t: &tuned, m: m, dst: views.Tensor{B: 1, H: 1, L: rows,
+				D: m.cols}})
 			times = append(times, make([]int, rows*partsOf(m.cols, panel)))
 		}
 		workers := 1 + r.IntN(20)

@@ -212,7 +212,8 @@ func (m *Matrix) checkRows(dst *views.Tensor, outputs []int32) error {
 		return err
 	}
 	if dst.B != m.b || dst.H != m.h || dst.L != len(outputs) || dst.D != m.inner {
-		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, m.b,
+		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L,
+			dst.D, m.b,
 			m.h, len(outputs), m.inner)
 	}
 	for i, output := range outputs {

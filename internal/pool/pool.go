@@ -12,8 +12,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Pool is workers that share the work of calls. M is the memory that a worker, or a caller, computes
-// in. The zero value has no workers: callers do all tasks.
+// Pool is workers that share the work of calls. M is the memory that a worker, or a caller,
+// computes in. The zero value has no workers: callers do all tasks.
 type Pool[M Memory] struct {
 	size    int // workers, counting one caller; 0 for the zero value
 	t       *tuning.Row
@@ -84,8 +84,8 @@ func (p *Pool[M]) workersFor(cost float64) int {
 	return min(p.size, 1+p.spin.watching())
 }
 
-// Begin registers a call, which has memory for itself until its End: that of a call before it, or of
-// newMemory.
+// Begin registers a call, which has memory for itself until its End: that of a call before it, or
+// of newMemory.
 func (p *Pool[M]) Begin(newMemory func() M) (*Call[M], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -63,8 +63,8 @@ func Product(factors ...int) (n int, ok bool) {
 	return n, true
 }
 
-// ShortPitch is the stride of rows whose pitch is less than the elements of a row. Such rows overlap,
-// and no other stride says whether they should, so this one is refused in inputs as well.
+// ShortPitch is the stride of rows whose pitch is less than the elements of a row. Such rows
+// overlap, and no other stride says whether they should, so this one is refused in inputs as well.
 func ShortPitch(pitch int) int { return shortPitch + min(max(pitch, -MaxLength), MaxLength) }
 
 // Step returns how many elements lie between neighbours whose explicit stride this is.
@@ -113,7 +113,8 @@ func (g *Geometry) Check(name string) error {
 		return g.checkContiguous(name)
 	}
 	if pitch := g.SL - shortPitch; -MaxLength <= pitch && pitch <= MaxLength {
-		return Fail(ErrStride, "%s is of Rows with a pitch of %d, want at least h·d, the elements of all "+
+		return Fail(ErrStride, "%s is of Rows with a pitch of %d, want at least h·d, the elements "+
+			"of all "+
 			"heads", name, pitch)
 	}
 	extent := g.D // the index of the last element plus one

@@ -10,8 +10,8 @@ import (
 )
 
 // Templates as published ones are, with what they do with answers: harmony refuses content with
-// channels, chatML takes what was thought from a field or cuts it off, r1 cuts it off and begins the
-// next, whole keeps it, and plain knows nothing of it.
+// channels, chatML takes what was thought from a field or cuts it off, r1 cuts it off and begins
+// the next, whole keeps it, and plain knows nothing of it.
 const (
 	harmonyTemplate = `{%- for m in messages %}{%- if m.role == 'assistant' %}` +
 		`{%- if "content" in m and "<|channel|>final<|message|>" in m.content %}` +

@@ -16,7 +16,8 @@ import (
 
 // contextCalls are calls with a context, of a model of vectors, a cross-encoder and a ColBERT, as
 // rows.
-func contextCalls(t *testing.T, o Options) map[string]func(ctx context.Context) ([][]float32, error) {
+func contextCalls(t *testing.T, o Options) map[string]func(ctx context.Context) ([][]float32,
+	error) {
 	sizes := Sizes{Hidden: 24, FFN: 40, Vocab: 50}
 	texts := make([]string, 12)
 	for i := range texts {

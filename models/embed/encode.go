@@ -33,7 +33,8 @@ func (m *Model) EncodeAs(prompt string, texts []string) ([][]float32, error) {
 	return m.encodeWith(context.Background(), text, texts)
 }
 
-func (m *Model) encodeWith(ctx context.Context, prompt string, texts []string) ([][]float32, error) {
+func (m *Model) encodeWith(ctx context.Context, prompt string, texts []string) ([][]float32,
+	error) {
 	n := m.Dimensions()
 	dst := make([]float32, len(texts)*n)
 	if err := m.encodeInto(ctx, dst, prompt, texts); err != nil {

@@ -173,7 +173,10 @@ var vectors = []struct {
 			return x
 		}},
 	{"0, 1, 2, 3; Temperature 0.7, TopK 3, Repetition 1.5, Frequency ½", Sampling{Temperature: 0.7,
-		TopK: 3, Repetition: 1.5, Frequency: 0.5, Seed: 5}, func() []float32 { return []float32{0, 1, 2, 3} }},
+		TopK: 3, Repetition: 1.5, Frequency: 0.5, Seed: 5}, func() []float32 {
+		return []float32{0, 1, 2,
+			3}
+	}},
 }
 
 // TestSamplerVectors prints what docs/semantics.md shows, and compares.

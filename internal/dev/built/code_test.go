@@ -40,8 +40,8 @@ func TestMachineCode(t *testing.T) {
 	}
 }
 
-// assembled is a function of an assembly file in the output of nm: its bytes and its name. _go_.o is
-// what the compiler made, with functions of the same names, which call these.
+// assembled is a function of an assembly file in the output of nm: its bytes and its name. _go_.o
+// is what the compiler made, with functions of the same names, which call these.
 var assembled = regexp.MustCompile(`(?m)\([^_][^)]*\):\s+[0-9a-f]+\s+(\d+) T \S+\.(\w+)$`)
 
 // machineCode is the bytes of all kernels of an architecture.

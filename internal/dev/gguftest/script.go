@@ -39,7 +39,8 @@ func spelled(text string) string {
 	return strings.NewReplacer(" ", "Ġ", "\n", "Ċ").Replace(text)
 }
 
-// say adds the weights: a row is its token's place, which the last matrix turns into the next one's.
+// say adds the weights: a row is its token's place, which the last matrix turns into the next
+// one's.
 func (f *File) say(s *Shape, tokens, script []string) {
 	n := len(tokens)
 	embedding, head := make([]float32, n*s.Dim), make([]float32, n*s.Dim)

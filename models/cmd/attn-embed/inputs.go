@@ -59,7 +59,8 @@ func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (i
 	}
 	switch {
 	case in.rerank && len(words) == 0:
-		return in, flags.Errorf("-rerank without texts, want the texts that it sorts as arguments, or - " +
+		return in, flags.Errorf("-rerank without texts, want the texts that it sorts as arguments, " +
+			"or - " +
 			"for the lines of the standard input")
 	case len(in.texts) == 0:
 		in.texts = lines(builtIn)

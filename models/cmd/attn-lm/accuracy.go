@@ -43,7 +43,8 @@ var accuracyWays = []struct {
 // accuracy prints how far logits of fewer bits are from those of float32.
 func accuracy(args []string, _ io.Reader, out, errs io.Writer) error {
 	var o modelFlags
-	f := flags.New("attn-lm accuracy [flags] [TEXT]\n\nCompares the logits of fewer bits with logits " +
+	f := flags.New("attn-lm accuracy [flags] [TEXT]\n\nCompares the logits of fewer bits with " +
+		"logits " +
 		"in float32: after each token of a text,\nor without one after random tokens.")
 	o.register(f)
 	err := flags.Parse(f, args, errs)

@@ -93,7 +93,8 @@ func (o *benchFlags) measure(ctx context.Context, out io.Writer, m *lm.Model) er
 		}
 	}
 	fmt.Fprintf(out, "%d clients, a prompt and an answer each: %.1f tokens/s of answers, %.1f of "+
-		"all\n", o.clients, float64(o.clients*o.decoded)/took, float64(o.clients*(o.decoded+o.prompt))/took)
+		"all\n", o.clients, float64(o.clients*o.decoded)/took,
+		float64(o.clients*(o.decoded+o.prompt))/took)
 	return nil
 }
 

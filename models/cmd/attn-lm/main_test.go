@@ -91,8 +91,8 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestHarmonyEnds: where messages of an answer end with <|end|>, the answer goes on, up to the token
-// that ends it; elsewhere it ends.
+// TestHarmonyEnds: where messages of an answer end with <|end|>, the answer goes on, up to the
+// token that ends it; elsewhere it ends.
 func TestHarmonyEnds(t *testing.T) {
 	const analysis, whole = "aanalysisb", "aanalysisbassistantfinalc"
 	for _, c := range []struct {
