@@ -59,7 +59,7 @@ func activationKernel(name string, f func(x reg.VecVirtual) reg.VecVirtual) {
 	ADDQ(imm(lanes), n)
 	JE(LabelRef("end"))
 	few := YMM()
-	load(Mem{Base: x}, tailMask(n), few)
+	loadLanes(Mem{Base: x}, tailMask(n), few)
 	VMOVUPS(few, local)
 	MOVQ(dst, to)
 	LEAQ(local, x)
@@ -69,7 +69,7 @@ func activationKernel(name string, f func(x reg.VecVirtual) reg.VecVirtual) {
 	JMP(LabelRef("vectors"))
 	Label("last")
 	VMOVUPS(local, few)
-	store(few, tailMask(rest), Mem{Base: to})
+	storeLanes(few, tailMask(rest), Mem{Base: to})
 	Label("end")
 	finish()
 }
@@ -100,12 +100,12 @@ func siluGateKernel() {
 	eachVector(n, func(mask reg.VecVirtual) {
 		prefetch()
 		v, u := YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
-		load(Mem{Base: up}, mask, u)
+		loadLanes(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: up}, mask, u)
 		y := silu(v)
 		VMULPS(u, y, y)
-		store(y, mask, Mem{Base: dst})
-	}, advance(dst, x, up))
+		storeLanes(y, mask, Mem{Base: dst})
+	}, advanceVector(dst, x, up))
 	finish()
 }
 
@@ -143,7 +143,7 @@ func gateClampedKernel() {
 	eachVector(n, func(mask reg.VecVirtual) {
 		prefetch()
 		g, u, y, negative := YMM(), YMM(), YMM(), YMM()
-		load(Mem{Base: gate}, mask, g)
+		loadLanes(Mem{Base: gate}, mask, g)
 		VMINPS(g, limit, g) // the second operand, here g, wins if it is NaN
 		VMULPS(alpha, g, y)
 		y = sigmoid(y)
@@ -151,14 +151,14 @@ func gateClampedKernel() {
 		infinite := YMM()
 		VCMPPS(Imm(lessThan), u32(bitsLowest), g, infinite)
 		VANDNPS(y, infinite, y)
-		load(Mem{Base: up}, mask, u)
+		loadLanes(Mem{Base: up}, mask, u)
 		VBLENDVPS(infinite, finite, limit, infinite) // 0 times a finite number is 0
 		VXORPS(u32(bitsSign), infinite, negative)
 		VMINPS(u, infinite, u)
 		VMAXPS(u, negative, u)
 		VADDPS(f32(1), u, u)
 		VMULPS(u, y, y)
-		store(y, mask, Mem{Base: dst})
-	}, advance(dst, gate, up))
+		storeLanes(y, mask, Mem{Base: dst})
+	}, advanceVector(dst, gate, up))
 	finish()
 }

@@ -64,19 +64,19 @@ func multiplyBlocksVNNI(name string, sums blockSums) {
 }
 
 // blockRows emits a kernel that takes some rows at a time.
-func blockRows(name string, sizes tileSizes, tile func(r int, blocks Mem)) {
+func blockRows(name string, sizes tileSizes, rowTile func(r int, blocks Mem)) {
 	TEXT(name, noSplit, context)
 	var blocks Mem
 	stackSlots(&blocks)
 	Load(Param("x"), a0)
-	MOVQ(field(a0, "blockCall.blocks"), b0)
+	MOVQ(fieldOf(a0, "blockCall.blocks"), b0)
 	MOVQ(b0, blocks)
-	MOVQ(field(a0, "blockCall.o"), cPtr)
-	MOVQ(field(a0, "blockCall.a"), aPtr)
-	MOVQ(field(a0, "blockCall.rows"), b0)
-	MOVQ(field(a0, "blockCall.oStride"), bStride)
+	MOVQ(fieldOf(a0, "blockCall.o"), cPtr)
+	MOVQ(fieldOf(a0, "blockCall.a"), aPtr)
+	MOVQ(fieldOf(a0, "blockCall.rows"), b0)
+	MOVQ(fieldOf(a0, "blockCall.oStride"), bStride)
 	SHLQ(Imm(2), bStride)
-	MOVQ(field(a0, "blockCall.aStride"), aStride)
+	MOVQ(fieldOf(a0, "blockCall.aStride"), aStride)
 	IMUL3Q(imm(blockRowSize), aStride, aStride)
 	name = unique("rows")
 	label := func(r int) string { return tileLabel(name+"Tile", r) }
@@ -85,7 +85,7 @@ func blockRows(name string, sizes tileSizes, tile func(r int, blocks Mem)) {
 	for _, r := range sizes {
 		Label(label(r))
 		Commentf("%d rows.", r)
-		tile(r, blocks)
+		rowTile(r, blocks)
 		SUBQ(imm(r), b0)
 		IMUL3Q(imm(r), aStride, a0)
 		ADDQ(a0, aPtr)
@@ -124,14 +124,14 @@ func (t *blockTile) emit(blocks Mem) {
 	t.begin()
 	pointAtRows(aPtr, aStride, t.rows)
 	argument("blockCall.w", w)
-	MOVQ(blocks, count)
+	MOVQ(blocks, stepsLeft)
 	Label(loop)
 	t.block(w)
 	for i := 0; i < t.rows; i += 3 {
 		ADDQ(imm(blockRowSize), avx512RowPointers[i/3])
 	}
 	ADDQ(imm(t.sums.size()), w)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 	pointAtRows(cPtr, bStride, t.rows)
 	for i := range t.rows {

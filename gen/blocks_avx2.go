@@ -101,7 +101,7 @@ func (t *blockTile8) emit(blocks Mem) {
 	}
 	pointAtRows(aPtr, aStride, t.rows)
 	argument("blockCall.w", w)
-	MOVQ(blocks, count)
+	MOVQ(blocks, stepsLeft)
 	Label(loop)
 	switch {
 	case t.words == 0:
@@ -125,7 +125,7 @@ func (t *blockTile8) emit(blocks Mem) {
 		ADDQ(imm(blockRowSize), avx512RowPointers[i/3])
 	}
 	ADDQ(imm(t.sums.size()), w)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 }
 

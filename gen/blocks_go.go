@@ -47,14 +47,14 @@ func scalingName(s blockSums) string { return blocktypes.ScalingName(blocks.Scal
 
 // unpackCase is how blocks of a type are unpacked, its levels with something added to them.
 func (g *typesGo) unpackCase(kernel string, t blocks.Type, bias int) generate.Case {
-	parameters, levels := unpackParameters, ""
+	parameters, table := unpackParameters, ""
 	if formOf(t).looksUp() {
 		parameters = strings.Replace(parameters, "packed", "packed, table", 1)
-		levels = fmt.Sprintf("&%s[0], ", g.table(t.Traits().Levels, bias))
+		table = fmt.Sprintf("&%s[0], ", g.table(t.Traits().Levels, bias))
 	}
 	g.Stub(kernel, parameters, "unpackBlockGeneric", t.String())
 	return generate.Case{Value: blocktypes.TypeName(t), Do: fmt.Sprintf("%s(dst, packed, %sn)", kernel,
-		levels)}
+		table)}
 }
 
 // unpack writes the choice of kernels that unpack blocks. A set without one of its own for a type
@@ -116,30 +116,30 @@ func (g *typesGo) few(s blockSet, name, others, with string) {
 
 // multiply writes the choices of products of many rows.
 func (g *typesGo) multiply() {
-	var lanes16, lanes8, simd, tiles []generate.Case
-	add := func(cases *[]generate.Case, of, kernel string) {
-		g.Stub(kernel, callParameters, multiplyTwin, strings.TrimPrefix(of, "blocks."))
-		*cases = append(*cases, generate.Case{Value: of, Do: kernel + "(x)"})
+	var wide, dot, narrow, tiles []generate.Case
+	add := func(cases *[]generate.Case, typeName, kernel string) {
+		g.Stub(kernel, callParameters, multiplyTwin, strings.TrimPrefix(typeName, "blocks."))
+		*cases = append(*cases, generate.Case{Value: typeName, Do: kernel + "(x)"})
 	}
 	for _, k := range multiplyVNNI {
-		add(&lanes16, scalingName(k.sums), k.avx512)
-		add(&lanes8, scalingName(k.sums), k.simd)
+		add(&wide, scalingName(k.sums), k.avx512)
+		add(&dot, scalingName(k.sums), k.simd)
 	}
 	for _, k := range multiplyAMX {
 		add(&tiles, scalingName(k.sums), k.name)
 	}
 	for _, row := range blocktypes.Rows {
-		add(&simd, blocktypes.TypeName(row.Type), multiplyAVX2Of(row.Type).name)
+		add(&narrow, blocktypes.TypeName(row.Type), multiplyAVX2Of(row.Type).name)
 	}
 	const scaling, step = "(s blocks.Scaling, " + callParameters +
 		")", "multiplies rows by unpacked " +
 		"blocks of a panel"
 	g.Comment("multiplyAVX512 " + step + " with AVX-512 and VNNI.")
-	g.Switch("multiplyAVX512"+scaling, "s", lanes16, "")
+	g.Switch("multiplyAVX512"+scaling, "s", wide, "")
 	g.Comment("multiplyAVXVNNI " + step + " with AVX-VNNI.")
-	g.Switch("multiplyAVXVNNI"+scaling, "s", lanes8, "")
+	g.Switch("multiplyAVXVNNI"+scaling, "s", dot, "")
 	g.Comment("multiplyAVX2 " + step + " with AVX2.")
-	g.Switch("multiplyAVX2(t blocks.Type, "+callParameters+")", "t", simd, "")
+	g.Switch("multiplyAVX2(t blocks.Type, "+callParameters+")", "t", narrow, "")
 	g.Comment("multiplyAMX " + step + " by tiles. Other blocks have none.")
 	g.Switch("multiplyAMX"+scaling, "s", tiles, "")
 }
@@ -165,13 +165,13 @@ func (g *typesGo) traits() {
 			narrowBlocks.added(f), few, fewWide)
 	}
 	g.Line("}")
-	var counts []generate.Case
+	var vectors []generate.Case
 	for _, k := range multiplyVNNI {
-		counts = append(counts, generate.Case{Value: scalingName(k.sums),
+		vectors = append(vectors, generate.Case{Value: scalingName(k.sums),
 			Do: fmt.Sprintf("return %d", blockVectors[k.sums])})
 	}
 	g.Comment("scaleVectors is how many vectors of numbers unpacked bytes have after them.")
-	g.Switch("scaleVectors(s blocks.Scaling) int", "s", counts[1:], counts[0].Do)
+	g.Switch("scaleVectors(s blocks.Scaling) int", "s", vectors[1:], vectors[0].Do)
 }
 
 // levelNames are the levels of types.

@@ -47,5 +47,5 @@ func sumBlocksKernel() {
 // words128 is what the sum, those of the halves, and the sum again are multiplied by.
 func words128() Mem {
 	const minus128, minus32 = 1<<32 - 128, 1<<32 - 32
-	return words("blockSumFactors", minus128, minus32, minus32, 1)
+	return wordTable("blockSumFactors", minus128, minus32, minus32, 1)
 }

@@ -17,16 +17,16 @@ const tritWords = 13
 // multiplied by. A block's row is at 8 times four times the blocks that are left.
 func tritTable() Mem {
 	powers := [5]uint32{1, 3, 9, 27, 81}
-	row := func(block int) (x []uint32) {
+	row := func(number int) (x []uint32) {
 		for g := range 8 {
-			word, digit := g, block
+			word, digit := g, number
 			switch {
-			case block == 7 && g >= 4:
+			case number == 7 && g >= 4:
 				word, digit = 12, g-4
-			case block == 7:
+			case number == 7:
 				word, digit = 8+g, 4
-			case block >= 5:
-				word, digit = 8+g%4, 2*(block-5)+g/4
+			case number >= 5:
+				word, digit = 8+g%4, 2*(number-5)+g/4
 			}
 			x = append(x, uint32(word*panelBytes)|powers[digit]<<16)
 		}
@@ -36,7 +36,7 @@ func tritTable() Mem {
 	for left := 1; left <= 8; left++ {
 		all = append(all, row(8-left)...)
 	}
-	return words("trits", all...)
+	return wordTable("trits", all...)
 }
 
 // tritUnpacker is what makes bytes of trits.
@@ -142,12 +142,12 @@ func (t *fewTile) tritsOfRow() {
 		VMOVUPS(t.sumAt(0), sum)
 	}
 	scale := t.loadD(d)
-	group := func(block, g int) int { return block*blockRowSize + 4*g }
+	group := func(number, g int) int { return number*blockRowSize + 4*g }
 
 	acc := t.beginTrits(0, 5)
 	t.eachWord(word, row, 8, func(v reg.VecVirtual) {
-		for block := range 5 {
-			t.digitTimes(v, block > 0, Mem{Base: row, Disp: group(block, 0)}, acc[block])
+		for number := range 5 {
+			t.digitTimes(v, number > 0, Mem{Base: row, Disp: group(number, 0)}, acc[number])
 		}
 	})
 	t.addTrits(acc, sum, scale, 0)
@@ -187,8 +187,8 @@ func (t *fewTile) beginTrits(first, n int) (acc []reg.VecVirtual) {
 }
 
 // ofBlock addresses a field of 32 inputs with a number.
-func (t *fewTile) ofBlock(block, field int) Mem {
-	return Mem{Base: t.at[0], Disp: block*blockRowSize + field}
+func (t *fewTile) ofBlock(number, field int) Mem {
+	return Mem{Base: t.at[0], Disp: number*blockRowSize + field}
 }
 
 // eachWord emits a loop over n words and groups of four inputs.

@@ -27,9 +27,9 @@ const (
 )
 
 var (
-	elementary constants.Values  // the constants of internal/f32/elementary.go and gelu.go
-	wide       constants.Wide    // the constants of internal/f32/activations.go
-	offsets    constants.Offsets // where the fields are of structs that kernels are given
+	elementary    constants.Values  // the constants of internal/f32/elementary.go and gelu.go
+	wideConstants constants.Wide    // the constants of internal/f32/activations.go
+	offsets       constants.Offsets // where the fields are of structs that kernels are given
 )
 
 // readPackage reads both from the files of the package in a folder.
@@ -39,7 +39,8 @@ func readPackage(folder string) (err error) {
 	if err != nil {
 		return err
 	}
-	wide, err = constants.ReadWide(in("internal/f32/activations.go"), in("internal/f32/elementary.go"))
+	wideConstants, err = constants.ReadWide(in("internal/f32/activations.go"),
+		in("internal/f32/elementary.go"))
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func readPackage(folder string) (err error) {
 	return err
 }
 
-// field is a field of the struct at base, "PanelLayout.Keys", or of a struct that it embeds.
-func field(base reg.Register, path ...string) Mem {
+// fieldOf is a field of the struct at base, "PanelLayout.Keys", or of a struct that it embeds.
+func fieldOf(base reg.Register, path ...string) Mem {
 	m := Mem{Base: base}
 	for _, name := range path {
 		m.Disp += offsets.Get(name)
@@ -59,7 +60,7 @@ func field(base reg.Register, path ...string) Mem {
 // hint is a field of the prefetch hint that the struct at base embeds.
 func hint(base reg.Register, in, name string) Mem {
 	const of = "PrefetchHint" // the name of the hint's type
-	return field(base, in+"."+of, of+"."+name)
+	return fieldOf(base, in+"."+of, of+"."+name)
 }
 
 // value is a vector constant in memory: all lanes a constant of elementary.
@@ -76,7 +77,7 @@ func f32(x float32) Mem { return u32(math.Float32bits(x)) }
 func u32(x uint32) Mem {
 	m, ok := broadcasts[x]
 	if !ok {
-		m = words(fmt.Sprintf("all%08x", x), slices.Repeat([]uint32{x}, lanes)...)
+		m = wordTable(fmt.Sprintf("all%08x", x), slices.Repeat([]uint32{x}, lanes)...)
 		broadcasts[x] = m
 	}
 	return m
@@ -107,17 +108,17 @@ const (
 	bitsAbs    = 0x7fffffff
 )
 
-var table = map[string]Mem{}
+var wordTables = map[string]Mem{}
 
-// words is a table of 32-bit words in memory, an even number of them. Two share a line.
-func words(name string, w ...uint32) Mem {
-	m, ok := table[name]
+// wordTable is a table of 32-bit words in memory, an even number of them. Two share a line.
+func wordTable(name string, w ...uint32) Mem {
+	m, ok := wordTables[name]
 	if !ok {
 		m = GLOBL(name, readOnly)
 		for i := 0; i < len(w); i += 2 {
 			DATA(4*i, U64(uint64(w[i])|uint64(w[i+1])<<32))
 		}
-		table[name] = m
+		wordTables[name] = m
 	}
 	return m
 }
@@ -125,14 +126,14 @@ func words(name string, w ...uint32) Mem {
 // tailMasks has 8 words of ones and 8 of zeros: loading from word 8−n gives ones in n lanes.
 func tailMasks() Mem {
 	const on = 0xffffffff
-	return words("tailMasks", on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0)
+	return wordTable("tailMasks", on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0)
 }
 
 // bitOfLane has bit t set in lane t.
-func bitOfLane() Mem { return words("bitOfLane", 1, 2, 4, 8, 16, 32, 64, 128) }
+func bitOfLane() Mem { return wordTable("bitOfLane", 1, 2, 4, 8, 16, 32, 64, 128) }
 
 // numberOfLane is t in lane t.
-func numberOfLane() Mem { return words("numberOfLane", 0, 1, 2, 3, 4, 5, 6, 7) }
+func numberOfLane() Mem { return wordTable("numberOfLane", 0, 1, 2, 3, 4, 5, 6, 7) }
 
 // imm is an immediate operand: of 8 bits if they are enough, else of 32.
 func imm(n int) Op {

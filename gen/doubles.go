@@ -24,16 +24,16 @@ func f64(x float64) Mem {
 
 // longs is a 64-bit word in memory.
 func longs(name string, x uint64) Mem {
-	m, ok := table[name]
+	m, ok := wordTables[name]
 	if !ok {
 		m = GLOBL(name, readOnly)
 		DATA(0, U64(x))
-		table[name] = m
+		wordTables[name] = m
 	}
 	return m
 }
 
-func wideValue(name string) Mem { return f64(wide.Get(name)) }
+func wideValue(name string) Mem { return f64(wideConstants.Get(name)) }
 
 // constant loads one.
 func (d *doubles) constant(m Mem) reg.VecVirtual {
@@ -56,7 +56,7 @@ func (d *doubles) pair() []reg.VecVirtual { return []reg.VecVirtual{d.new(), d.n
 // and after them fixed ones.
 func (d *doubles) horner(prefix string, x []reg.VecVirtual, fixed ...float64) []reg.VecVirtual {
 	var c []Mem
-	for _, name := range wide.Polynomial(prefix) {
+	for _, name := range wideConstants.Polynomial(prefix) {
 		c = append(c, wideValue(name))
 	}
 	for _, x := range fixed {

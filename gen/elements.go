@@ -52,7 +52,7 @@ func eachLine(n reg.GPVirtual, pointers []reg.GPVirtual, beside func(),
 	JGE(LabelRef(loop))
 	Label(rest)
 	ADDQ(imm(2*lanes), n)
-	eachVector(n, func(mask reg.VecVirtual) { body(0, mask) }, advance(pointers...))
+	eachVector(n, func(mask reg.VecVirtual) { body(0, mask) }, advanceVector(pointers...))
 }
 
 // prefetchAhead prefetches lines that lie some bytes after what is read, and after what is written.
@@ -79,8 +79,8 @@ func tailMask(n reg.GPVirtual) reg.VecVirtual {
 	return mask
 }
 
-// vectors returns n new registers.
-func vectors(n int) []reg.VecVirtual {
+// newVectors returns n new registers.
+func newVectors(n int) []reg.VecVirtual {
 	v := make([]reg.VecVirtual, n)
 	for i := range v {
 		v[i] = YMM()
@@ -88,8 +88,8 @@ func vectors(n int) []reg.VecVirtual {
 	return v
 }
 
-// load loads the lanes of the mask, and 0 in the others.
-func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
+// loadLanes loads the lanes of the mask, and 0 in the others.
+func loadLanes(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	if mask == nil {
 		VMOVUPS(m, v)
 		return
@@ -97,8 +97,8 @@ func load(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	VMASKMOVPS(m, mask, v)
 }
 
-// store stores the lanes of the mask.
-func store(v, mask reg.VecVirtual, m Mem) {
+// storeLanes stores the lanes of the mask.
+func storeLanes(v, mask reg.VecVirtual, m Mem) {
 	if mask == nil {
 		VMOVUPS(v, m)
 		return
@@ -112,8 +112,8 @@ func mapKernel(name, signature, dst, x string, f func(v reg.VecVirtual) reg.VecV
 	d, s, n := param(dst), param(x), param("n")
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: s}, mask, v)
-		store(f(v), mask, Mem{Base: d})
+		loadLanes(Mem{Base: s}, mask, v)
+		storeLanes(f(v), mask, Mem{Base: d})
 	}, func() {
 		ADDQ(imm(vector), s)
 		if d != s {

@@ -37,9 +37,9 @@ func coefficients(prefix string, fixed ...float32) (c []Mem) {
 }
 
 // horner leaves in p the polynomial in x.
-func horner(coefficients []Mem, x, p []reg.VecVirtual) {
-	withConstant(coefficients[0], len(x), func(c Op, i int) { VMOVUPS(c, p[i]) })
-	for _, c := range coefficients[1:] {
+func horner(terms []Mem, x, p []reg.VecVirtual) {
+	withConstant(terms[0], len(x), func(c Op, i int) { VMOVUPS(c, p[i]) })
+	for _, c := range terms[1:] {
 		withConstant(c, len(x), func(c Op, i int) { VFMADD213PS(c, x[i], p[i]) })
 	}
 }
@@ -97,13 +97,13 @@ func expSumKernel(name string, keep bool) {
 	VMOVUPS(Mem{Base: lane, Disp: vector}, odd)
 	part := func(sum, mask reg.VecVirtual) {
 		v, limit := YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VSUBPS(top, v, v)
 		VMOVUPS(value("ExpInf"), limit)
 		VMINPS(v, limit, v) // v wins if it is NaN
 		p := expFlush(v)
 		if keep {
-			store(p, mask, Mem{Base: dst})
+			storeLanes(p, mask, Mem{Base: dst})
 			ADDQ(imm(vector), dst)
 		}
 		if mask != nil {

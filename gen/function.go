@@ -36,7 +36,7 @@ const context = "func(x *uintptr)"
 // argument loads a field of that struct, "blockCall.rows".
 func argument(name string, to reg.Register) {
 	Load(Param("x"), to)
-	MOVQ(field(to, name), to)
+	MOVQ(fieldOf(to, name), to)
 }
 
 // argumentOf is argument with a register of its own.
@@ -55,7 +55,7 @@ func spillArgument(name string, slot Mem) {
 // compareArgument compares such a field of one byte with 0, by way of a register.
 func compareArgument(name string, by reg.Register) {
 	Load(Param("x"), by)
-	CMPB(field(by, name), Imm(0))
+	CMPB(fieldOf(by, name), Imm(0))
 }
 
 // broadcastParam loads a float argument into all lanes.

@@ -152,7 +152,7 @@ func row16(name string, row *[8]float32) Mem {
 	for i := range w {
 		w[i] = math.Float32bits(row[i%8])
 	}
-	return words(name, w...)
+	return wordTable(name, w...)
 }
 
 // geluTail is a·Φ(−a) of large a.

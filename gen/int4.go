@@ -50,7 +50,7 @@ func int4Kernel(name string, set int8Set, operation int8Operation) {
 		halves := p.lastRegister()
 		p.codes.halves, p.codes.even = halves, p.lastRegister()
 	} else { // too few registers
-		p.codes.halves = words("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
+		p.codes.halves = wordTable("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
 	}
 	p.kernel(name)
 }
@@ -73,10 +73,10 @@ func (c *int4Codes) load(p *int8Program) {
 		}
 	}
 	if p.wide {
-		VBROADCASTI32X4(words(name, of...), c.table)
+		VBROADCASTI32X4(wordTable(name, of...), c.table)
 		VPBROADCASTD(u32(int4Halves), c.halves)
 	} else {
-		VBROADCASTI128(words(name, of...), c.table)
+		VBROADCASTI128(wordTable(name, of...), c.table)
 	}
 	if p.form == wordForm && c.even != nil {
 		VPBROADCASTD(u32(int4Even), c.even)
@@ -117,7 +117,7 @@ func (c *int4Codes) split(p *int8Program, from Mem, even, odd reg.VecPhysical) {
 // the last one may be alone.
 func (p *int8Program) pairsOfGroups(r int, loop string) {
 	last, end := loop+"Last", loop+"End"
-	SHRQ(Imm(1), count)
+	SHRQ(Imm(1), stepsLeft)
 	JE(LabelRef(last))
 	Label(loop)
 	if p.prefetches {
@@ -125,7 +125,7 @@ func (p *int8Program) pairsOfGroups(r int, loop string) {
 	}
 	p.halves(r, 2)
 	p.nextGroups(r, 2)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 	Label(last)
 	TESTQ(U32(1), p.steps)
@@ -171,7 +171,7 @@ func (p *int8Program) oneRow() (r oneRow) {
 	case byteForm:
 		r.operands = take(2)
 	default:
-		r.ones, r.operands = words("wordsOne", slices.Repeat([]uint32{wordOnes}, lanes)...), take(3)
+		r.ones, r.operands = wordTable("wordsOne", slices.Repeat([]uint32{wordOnes}, lanes)...), take(3)
 	}
 	r.free = free[:min(4, len(free)/2*2)]
 	return r
@@ -239,12 +239,12 @@ func (p *int8Program) bytesOfOneRow(halves int) {
 func (p *int8Program) scoresOfOneRow(halves int) {
 	r := p.oneRow()
 	signs, upper := r.operands[0], r.operands[1]
-	signsOf := func(half int, bit uint32, to reg.VecPhysical) {
+	signedHalf := func(half int, bit uint32, to reg.VecPhysical) {
 		VPBROADCASTD(p.rowAt(0, 2*half+1), to)
-		VPAND(words(fmt.Sprint("int4Sign", half), slices.Repeat([]uint32{bit}, lanes)...), to, to)
+		VPAND(wordTable(fmt.Sprint("int4Sign", half), slices.Repeat([]uint32{bit}, lanes)...), to, to)
 	}
-	if signsOf(0, 0x08080808, signs); halves == 2 {
-		signsOf(1, 0x80808080, upper)
+	if signedHalf(0, 0x08080808, signs); halves == 2 {
+		signedHalf(1, 0x80808080, upper)
 		VPOR(upper, signs, signs)
 	}
 	magnitudes := r.operands[1:]
@@ -316,7 +316,7 @@ func keepLevels(t *typedProgram) {
 			table = append(table, math.Float32bits(float32(int8(e>>(8*i)))))
 		}
 	}
-	VMOVUPS(words("int4Floats", table...), t.regs[len(t.regs)-1])
+	VMOVUPS(wordTable("int4Floats", table...), t.regs[len(t.regs)-1])
 }
 
 // widenI4 takes the code of step u of eight: VPERMPS looks at the lowest four bits.
@@ -335,13 +335,13 @@ func encodeKernel() {
 	dst, x, n, scale := param("dst"), param("x"), param("n"), broadcastParam("scale")
 	lowest, join, abs, most := YMM(), YMM(), constant(u32(bitsAbs)), len(int4Bounds)
 	bytesOf32(lowest, join)
-	bounds := vectors(most)
+	bounds := newVectors(most)
 	for i, e := range int4Bounds {
 		VBROADCASTSS(u32(math.Float32bits(e)), bounds[i])
 	}
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, code, above := YMM(), YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VDIVPS(scale, v, v)
 		VPSRLD(Imm(31), v, code)
 		VPSLLD(Imm(3), code, code)
@@ -374,9 +374,9 @@ func lookUpKernel(name string, register func() reg.VecVirtual, size int) {
 	upper, ahead := param("upper"), param("ahead")
 	table, halves := register(), register()
 	if size == avx512Vector {
-		VBROADCASTI32X4(words("int4Levels", int4Levels...), table)
+		VBROADCASTI32X4(wordTable("int4Levels", int4Levels...), table)
 	} else {
-		VBROADCASTI128(words("int4Levels", int4Levels...), table)
+		VBROADCASTI128(wordTable("int4Levels", int4Levels...), table)
 	}
 	VPBROADCASTD(u32(int4Halves), halves)
 	ADDQ(src, ahead)

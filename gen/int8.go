@@ -219,15 +219,15 @@ func (p *int8Program) arguments() {
 	MOVQ(hint(b0, "PanelLayout", "PrefetchOne"), a0)
 	ADDQ(p.b, a0)
 	MOVQ(a0, p.request)
-	MOVQ(field(b0, "PanelLayout.Keys"), a0)
+	MOVQ(fieldOf(b0, "PanelLayout.Keys"), a0)
 	ADDQ(Imm(3), a0)
 	SHRQ(Imm(2), a0)
 	MOVQ(a0, p.steps)
-	MOVQ(field(b0, "PanelLayout.Cols"), a0)
+	MOVQ(fieldOf(b0, "PanelLayout.Cols"), a0)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, p.panels)
-	MOVQ(field(b0, "PanelLayout.Stride"), bStride)
-	MOVQ(field(b0, "PanelLayout.PanelStride"), avx512PanelStride)
+	MOVQ(fieldOf(b0, "PanelLayout.Stride"), bStride)
+	MOVQ(fieldOf(b0, "PanelLayout.PanelStride"), avx512PanelStride)
 	if p.grouped() {
 		p.requestLines()
 	}
@@ -238,12 +238,12 @@ func (p *int8Program) fields(slots []Mem) {
 	names := []string{"O", "W", "V", "WStride", "F", "Rows", "Starts"}[:len(slots)]
 	Load(Param("x"), b0)
 	for i, name := range append(names, "OStride", "FStride") {
-		MOVQ(field(b0, "SumsCall."+name), a0)
+		MOVQ(fieldOf(b0, "SumsCall."+name), a0)
 		MOVQ(a0, append(slots, p.cStride, p.fStride)[i])
 	}
 	SHLQ(Imm(2), p.cStride)
 	SHLQ(Imm(2), p.fStride)
-	MOVQ(field(b0, "SumsCall.B"), b0)
+	MOVQ(fieldOf(b0, "SumsCall.B"), b0)
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
@@ -324,7 +324,7 @@ func (p *int8Program) tileOperands(g tileGroup) {
 	}
 	if p.form != wordForm && !p.grouped() {
 		MOVQ(p.startsAt, a0)
-		MOVQ(p.fStride, count)
+		MOVQ(p.fStride, stepsLeft)
 	}
 }
 
@@ -340,7 +340,7 @@ func (p *int8Program) tile(r int) {
 	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
-	MOVQ(p.steps, count)
+	MOVQ(p.steps, stepsLeft)
 	if p.endsByRows(r) {
 		defer p.endByRows(r)()
 	}
@@ -369,7 +369,7 @@ func (p *int8Program) sums(r int) {
 		}
 		p.step(r)
 		p.nextGroups(r, 1)
-		DECQ(count)
+		DECQ(stepsLeft)
 		JNE(LabelRef(loop))
 	}
 	if p.prefetches {
@@ -382,12 +382,12 @@ func (p *int8Program) sums(r int) {
 // first.
 func (p *int8Program) twoGroups(loop string) {
 	even, end := loop+"Even", loop+"End"
-	TESTQ(U32(1), count)
+	TESTQ(U32(1), stepsLeft)
 	JE(LabelRef(even))
 	p.step(1)
 	p.nextGroups(1, 1)
 	Label(even)
-	SHRQ(Imm(1), count)
+	SHRQ(Imm(1), stepsLeft)
 	JE(LabelRef(end))
 	Label(loop)
 	for _, p.second = range []bool{false, true} {
@@ -399,7 +399,7 @@ func (p *int8Program) twoGroups(loop string) {
 	p.second = false
 	p.nextGroups(1, 2)
 	ADDQ(bStride, b0)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 	Label(end)
 }
@@ -459,7 +459,7 @@ func (p *int8Program) begin(r int) {
 		row := p.regs[i*p.n*p.vecs:][:p.n*p.vecs]
 		VPBROADCASTD(Mem{Base: a0}, row[0])
 		if i+1 < r {
-			ADDQ(count, a0)
+			ADDQ(stepsLeft, a0)
 		}
 		for _, v := range row[1:] {
 			p.load(row[0], v)
@@ -504,11 +504,11 @@ func (p *int8Program) storeScores(r int) {
 	MOVQ(p.cStride, aStride)
 	MOVQ(p.cRow, cPtr)
 	pointAtRows(cPtr, aStride, r)
-	MOVQ(p.f, count)
+	MOVQ(p.f, stepsLeft)
 	scales := p.regs[r*p.n*p.vecs]
 	for x := range p.n {
 		for v := range p.vecs {
-			VMOVUPS(Mem{Base: count, Disp: x*panelBytes + v*p.size}, scales)
+			VMOVUPS(Mem{Base: stepsLeft, Disp: x*panelBytes + v*p.size}, scales)
 			for i := range r {
 				sum := p.acc(i, x, v)
 				VCVTDQ2PS(sum, sum)

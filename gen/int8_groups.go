@@ -39,13 +39,13 @@ const mostAheads = 64
 func (p *int8Program) requestLines() {
 	many := p.groups[slices.IndexFunc(p.groups, func(g tileGroup) bool { return g.upTo == manyRows })]
 	lines := many.panels * groupSteps * many.sizes[len(many.sizes)-1]
-	MOVQ(p.rows, count)
-	LEAQ(Mem{Base: count, Disp: lines - 1}, a0)
+	MOVQ(p.rows, stepsLeft)
+	LEAQ(Mem{Base: stepsLeft, Disp: lines - 1}, a0)
 	XORL(avx512Temp.As32(), avx512Temp.As32())
-	DIVQ(count)
-	MOVQ(U32(mostAheads), count)
-	CMPQ(a0, count)
-	CMOVQGT(count, a0)
+	DIVQ(stepsLeft)
+	MOVQ(U32(mostAheads), stepsLeft)
+	CMPQ(a0, stepsLeft)
+	CMOVQGT(stepsLeft, a0)
 	MOVQ(a0, p.of.aheads)
 }
 
@@ -60,11 +60,11 @@ func (p *int8Program) requestFrom() {
 func (p *int8Program) requestNext() {
 	loop := unique("ahead")
 	MOVQ(p.of.ahead, a0)
-	MOVQ(p.of.aheads, count)
+	MOVQ(p.of.aheads, stepsLeft)
 	Label(loop)
 	PREFETCHT0(Mem{Base: a0})
 	ADDQ(imm(lineBytes), a0)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 	MOVQ(a0, p.of.ahead)
 }
@@ -84,13 +84,13 @@ func (p *int8Program) tileOfGroups(r int) {
 		p.requestNext()
 	}
 	MOVQ(p.of.starts, a0)
-	MOVQ(p.fStride, count)
+	MOVQ(p.fStride, stepsLeft)
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
-	MOVQ(U32(groupSteps), count)
-	CMPQ(count, p.of.left)
-	CMOVQGT(p.of.left, count)
-	SUBQ(count, p.of.left)
+	MOVQ(U32(groupSteps), stepsLeft)
+	CMPQ(stepsLeft, p.of.left)
+	CMOVQGT(p.of.left, stepsLeft)
+	SUBQ(stepsLeft, p.of.left)
 	p.sums(r)
 	p.addOutputs(r, &p.of.outputs, p.of.f)
 	ADDQ(imm(groupSteps*p.groupBytes()), aPtr)

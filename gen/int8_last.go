@@ -21,19 +21,19 @@ func (p *int8Program) endsByRows(r int) bool {
 // these. It returns what ends the tile.
 func (p *int8Program) endByRows(r int) (end func()) {
 	short, done := unique("short"), unique("done")
-	SUBQ(imm(int8Last), count)
+	SUBQ(imm(int8Last), stepsLeft)
 	JLE(LabelRef(short))
 	p.sums(r)
 	p.lastScores(r)
 	JMP(LabelRef(done))
 	Label(short)
-	ADDQ(imm(int8Last), count)
+	ADDQ(imm(int8Last), stepsLeft)
 	return func() { Label(done) }
 }
 
 // lastScores is sums and storeScores of the last groups.
 func (p *int8Program) lastScores(r int) {
-	scales, from := count, avx512Temp
+	scales, from := stepsLeft, avx512Temp
 	MOVQ(b0, from)
 	MOVQ(p.cRow, cPtr)
 	MOVQ(p.f, scales)

@@ -116,7 +116,7 @@ func (p *int8Program) withoutSign(r int, from Mem, to reg.VecPhysical) {
 		return
 	}
 	p.load(from, to)
-	p.xor(words("byteSigns", slices.Repeat([]uint32{byteSigns}, lanes)...), to, to)
+	p.xor(wordTable("byteSigns", slices.Repeat([]uint32{byteSigns}, lanes)...), to, to)
 }
 
 // stepOfMagnitudes multiplies a group of four steps by magnitudes. One row takes b where it is.
@@ -184,7 +184,7 @@ func (p *int8Program) widen() {
 	even, odd := p.regs[0], p.regs[1]
 	MOVQ(p.b, from)
 	align(p.words, to)
-	MOVQ(p.steps, count)
+	MOVQ(p.steps, stepsLeft)
 	Label(loop)
 	for v := range p.vecs {
 		p.split(Mem{Base: from, Disp: v * p.size}, even, odd)
@@ -193,7 +193,7 @@ func (p *int8Program) widen() {
 	}
 	ADDQ(bStride, from)
 	ADDQ(imm(2*panelGroup), to)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(loop))
 }
 

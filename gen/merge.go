@@ -12,11 +12,11 @@ func mergeKernel() {
 	x, y := broadcastParam("x"), broadcastParam("y")
 	eachVector(n, func(mask reg.VecVirtual) {
 		ov, bv := YMM(), YMM()
-		load(Mem{Base: o}, mask, ov)
-		load(Mem{Base: b}, mask, bv)
+		loadLanes(Mem{Base: o}, mask, ov)
+		loadLanes(Mem{Base: b}, mask, bv)
 		VMULPS(y, bv, bv)
 		VFMADD213PS(bv, x, ov) // o = o·x + b·y
-		store(ov, mask, Mem{Base: o})
+		storeLanes(ov, mask, Mem{Base: o})
 	}, func() {
 		ADDQ(imm(vector), o)
 		ADDQ(imm(vector), b)
@@ -44,22 +44,22 @@ func mergeSumsKernel() {
 	c := broadcastParam("c")
 	eachVector(n, func(mask reg.VecVirtual) {
 		a, b := YMM(), YMM()
-		load(Mem{Base: m}, mask, a)
-		load(Mem{Base: m2}, mask, b)
+		loadLanes(Mem{Base: m}, mask, a)
+		loadLanes(Mem{Base: m2}, mask, b)
 		top, base, _ := newMaximum(a, b)
-		store(top, mask, Mem{Base: m})
+		storeLanes(top, mask, Mem{Base: m})
 		VSUBPS(base, a, a)
 		VSUBPS(base, b, b)
 		xv := exp2(a, c)
-		store(xv, mask, Mem{Base: x})
+		storeLanes(xv, mask, Mem{Base: x})
 		yv := exp2(b, c)
-		store(yv, mask, Mem{Base: y})
+		storeLanes(yv, mask, Mem{Base: y})
 		la, lb := YMM(), YMM()
-		load(Mem{Base: l}, mask, la)
-		load(Mem{Base: l2}, mask, lb)
+		loadLanes(Mem{Base: l}, mask, la)
+		loadLanes(Mem{Base: l2}, mask, lb)
 		VMULPS(yv, lb, lb)
 		VFMADD213PS(lb, xv, la) // l = l·x + l2·y
-		store(la, mask, Mem{Base: l})
+		storeLanes(la, mask, Mem{Base: l})
 	}, func() {
 		for _, p := range []reg.GPVirtual{m, l, m2, l2, x, y} {
 			ADDQ(imm(vector), p)

@@ -42,7 +42,7 @@ func narrowHalf(narrow func(v reg.VecVirtual) reg.VecVirtual) {
 	dst, x, n := param("dst"), param("x"), param("n")
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		h := narrow(v).AsX()
 		if mask == nil {
 			VMOVDQU(h, Mem{Base: dst})

@@ -19,10 +19,10 @@ func alibiKernel() {
 	VPADDD(numberOfLane(), distance, distance)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, f := YMM(), YMM()
-		load(Mem{Base: s}, mask, v)
+		loadLanes(Mem{Base: s}, mask, v)
 		VCVTDQ2PS(distance, f)
 		VFMADD231PS(f, slope, v)
-		store(v, mask, Mem{Base: s})
+		storeLanes(v, mask, Mem{Base: s})
 	}, func() {
 		ADDQ(imm(vector), s)
 		VPADDD(u32(lanes), distance, distance)
@@ -39,10 +39,10 @@ func addBiasKernel() {
 	SHLQ(Imm(8), step) // rows of s are blockBytes long
 	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
 		b, sum := YMM(), YMM()
-		load(Mem{Base: bias, Disp: disp}, mask, b)
-		load(Mem{Base: s, Disp: disp}, mask, sum)
+		loadLanes(Mem{Base: bias, Disp: disp}, mask, b)
+		loadLanes(Mem{Base: s, Disp: disp}, mask, sum)
 		VFMADD213PS(b, unit, sum)
-		store(sum, mask, Mem{Base: s, Disp: disp})
+		storeLanes(sum, mask, Mem{Base: s, Disp: disp})
 	}
 	Label("row")
 	Load(Param("n"), n)
@@ -77,7 +77,7 @@ func maskBiasKernel() {
 	VXORPS(all, all, all) // the bits of all that is not −Inf
 	note := func(m Mem, mask reg.VecVirtual) {
 		b := YMM()
-		load(m, mask, b)
+		loadLanes(m, mask, b)
 		// The old minimum wins if b is NaN; lanes that the mask leaves out are 0.
 		VMINPS(lowest, b, lowest)
 		VORPS(b, any, any)
@@ -86,7 +86,7 @@ func maskBiasKernel() {
 	XORQ(hides, hides)
 	masked := func(m Mem, mask reg.VecVirtual) {
 		b, masked := YMM(), YMM()
-		load(m, mask, b)
+		loadLanes(m, mask, b)
 		VCMPPS(Imm(equal), u32(bitsNegInf), b, masked)
 		VMOVMSKPS(masked, bits.As32())
 		VANDNPS(b, masked, b)

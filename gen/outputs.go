@@ -13,10 +13,10 @@ func scaleKernel() {
 	VXORPS(zero, zero, zero)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VMULPS(f, v, v)
 		VADDPS(zero, v, v)
-		store(v, mask, Mem{Base: dst})
+		storeLanes(v, mask, Mem{Base: dst})
 	}, func() {
 		ADDQ(imm(vector), x)
 		ADDQ(imm(vector), dst)
@@ -43,11 +43,11 @@ func normalizeKernel() {
 	MOVQ(o, from)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: from}, mask, v)
+		loadLanes(Mem{Base: from}, mask, v)
 		VMULPS(sum, v, v)
 		VADDPS(zero, v, v)
 		VANDNPS(v, empty, v)
-		store(v, mask, Mem{Base: to})
+		storeLanes(v, mask, Mem{Base: to})
 	}, func() {
 		ADDQ(imm(vector), from)
 		ADDQ(imm(vector), to)
@@ -127,12 +127,12 @@ func weightsKernel() {
 		VPBROADCASTD(bits, keep)
 		VPAND(bitOfLane(), keep, keep)
 		VPCMPEQD(bitOfLane(), keep, keep)
-		load(Mem{Base: s}, mask, v)
+		loadLanes(Mem{Base: s}, mask, v)
 		VSUBPS(m, v, v)
 		p := exp2(v, c)
 		VMULPS(r, p, p)
 		VANDPS(keep, p, p)
-		store(p, mask, Mem{Base: dst})
+		storeLanes(p, mask, Mem{Base: dst})
 	}, func() {
 		ADDQ(imm(vector), dst)
 		ADDQ(imm(vector), s)

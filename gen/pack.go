@@ -35,7 +35,7 @@ func packKeysKernel() {
 	JL(LabelRef("dims"))
 	Label("block")
 	for x := 0; x < 8; x += 4 {
-		columns := transpose4(moved(rowAddress(k, p3, p6, stride), 4*x))
+		columns := transpose4(movedBy(rowAddress(k, p3, p6, stride), 4*x))
 		for i, v := range columns {
 			VMOVUPS(v, Mem{Base: out, Disp: (x + i) * panelBytes})
 		}
@@ -148,8 +148,8 @@ func packValuesKernel() {
 		MOVQ(n, left)
 		Label(name)
 		a, b := YMM(), YMM()
-		load(Mem{Base: in}, mask[0], a)
-		load(Mem{Base: in, Disp: vector}, mask[1], b)
+		loadLanes(Mem{Base: in}, mask[0], a)
+		loadLanes(Mem{Base: in, Disp: vector}, mask[1], b)
 		VMOVUPS(a, Mem{Base: out})
 		VMOVUPS(b, Mem{Base: out, Disp: vector})
 		ADDQ(stride, in)

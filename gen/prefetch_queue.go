@@ -16,9 +16,9 @@ type prefetchQueue struct {
 	queue, run reg.GPPhysical
 }
 
-func (q prefetchQueue) field(name string) Mem { return field(q.queue, "PrefetchQueue."+name) }
+func (q prefetchQueue) field(name string) Mem { return fieldOf(q.queue, "PrefetchQueue."+name) }
 
-func (q prefetchQueue) ofRun(name string) Mem { return field(q.run, "PrefetchRun."+name) }
+func (q prefetchQueue) ofRun(name string) Mem { return fieldOf(q.run, "PrefetchRun."+name) }
 
 // prefetchDue prefetches the rows of the queue that are due after a number of rows of a panel: a
 // constant, or a register other than a0.
@@ -40,30 +40,30 @@ func prefetchDue(rows Op) {
 	Comment("The next run.")
 	ADDQ(imm(offsets.Get("PrefetchRun")), q.run)
 	ADDQ(imm(offsets.Get("PrefetchRun")), q.field("cursor"))
-	MOVQ(q.field("cursor"), count)
-	CMPQ(count, q.field("End"))
+	MOVQ(q.field("cursor"), stepsLeft)
+	CMPQ(stepsLeft, q.field("End"))
 	JNE(LabelRef(skip))
-	MOVQ(U64(math.MaxInt), count)
-	MOVQ(count, q.field("left"))
+	MOVQ(U64(math.MaxInt), stepsLeft)
+	MOVQ(stepsLeft, q.field("left"))
 	JMP(LabelRef(end))
 	Label(found)
 	DECQ(q.ofRun("N"))
 	MOVQ(q.ofRun("At"), a3)
-	MOVQ(q.ofRun("Step"), count)
+	MOVQ(q.ofRun("Step"), stepsLeft)
 	TESTQ(U32(3), q.ofRun("N"))
 	among := unique("sameQuarters")
 	JNE(LabelRef(among))
-	ADDQ(q.ofRun("Back"), count)
+	ADDQ(q.ofRun("Back"), stepsLeft)
 	Label(among)
-	ADDQ(count, q.ofRun("At"))
-	MOVQ(q.ofRun("Lines"), count)
+	ADDQ(stepsLeft, q.ofRun("At"))
+	MOVQ(q.ofRun("Lines"), stepsLeft)
 	Label(line)
 	PREFETCHT1(Mem{Base: a3})
 	ADDQ(imm(lineBytes), a3)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(line))
-	MOVQ(q.field("every"), count)
-	ADDQ(count, q.field("left"))
+	MOVQ(q.field("every"), stepsLeft)
+	ADDQ(stepsLeft, q.field("left"))
 	JLE(LabelRef(row))
 	Label(end)
 }

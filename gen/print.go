@@ -90,13 +90,13 @@ func (p *printer) function(f *ir.Function) {
 
 // instruction is the text of one.
 func (p *printer) instruction(i *ir.Instruction) string {
-	if name, code, ok := macroVNNI(i); ok {
-		p.macros[fmt.Sprintf("#define %s %s\n", name, code)] = true
+	if name, words, ok := macroVNNI(i); ok {
+		p.macros[fmt.Sprintf("#define %s %s\n", name, words)] = true
 		return name
 	}
 	var operands []string
 	for _, o := range i.Operands {
-		operands = append(operands, short(o))
+		operands = append(operands, shortOperand(o))
 	}
 	return strings.TrimSpace(i.OpcodeWithSuffixes() + " " + strings.Join(operands, ", "))
 }
@@ -106,22 +106,22 @@ func (p *printer) global(g *ir.Global) {
 	p.line("")
 	for _, d := range g.Data {
 		at := operand.NewDataAddr(g.Symbol, d.Offset)
-		p.line("DATA %s/%d, %s", at.Asm(), d.Value.Bytes(), short(d.Value))
+		p.line("DATA %s/%d, %s", at.Asm(), d.Value.Bytes(), shortOperand(d.Value))
 	}
 	p.line("GLOBL %s(SB), %s, $%d", g.Symbol, g.Attributes.Asm(), g.Size)
 }
 
-// short is an operand without what avo writes before the digits of a number: the sign of one that
-// is not negative, zeros of a wide one, and 0x of a digit that is the same in decimal.
-func short(o operand.Op) string {
+// shortOperand is an operand without what avo writes before the digits of a number: the sign of one
+// that is not negative, zeros of a wide one, and 0x of a digit that is the same in decimal.
+func shortOperand(o operand.Op) string {
 	text := strings.Replace(o.Asm(), "$+", "$", 1)
 	text = leadingZeros.ReplaceAllString(text, "$$0x$1")
-	return digit.ReplaceAllString(text, "$$$1")
+	return oneDigit.ReplaceAllString(text, "$$$1")
 }
 
 var (
 	leadingZeros = regexp.MustCompile(`^\$0x0+([0-9a-f])`)
-	digit        = regexp.MustCompile(`^\$0x([0-9])$`)
+	oneDigit     = regexp.MustCompile(`^\$0x([0-9])$`)
 )
 
 // runtimes are the vector registers that belong to Go's runtime, which avo does not know.
@@ -133,8 +133,8 @@ func spareVector(f *ir.Function) string {
 	var has [32]bool
 	for _, i := range f.Instructions() {
 		for _, r := range i.Registers() {
-			if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector {
-				has[p.PhysicalIndex()] = true
+			if physical, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector {
+				has[physical.PhysicalIndex()] = true
 			}
 		}
 	}
@@ -150,13 +150,13 @@ func spareVector(f *ir.Function) string {
 // result stands alone. A line ends with a jump. Words share the line below the comment that says
 // which instruction they are.
 func joins(line, next string) bool {
-	return (plain.MatchString(line) || loads.MatchString(line)) && !jumps.MatchString(line) &&
-		(plain.MatchString(next) || next == "\tRET" && !strings.Contains(line, "(SB)")) &&
+	return (plainLine.MatchString(line) || loads.MatchString(line)) && !jumps.MatchString(line) &&
+		(plainLine.MatchString(next) || next == "\tRET" && !strings.Contains(line, "(SB)")) &&
 		coded.MatchString(line) == coded.MatchString(next)
 }
 
 var (
-	plain = regexp.MustCompile(
+	plainLine = regexp.MustCompile(
 		`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER|VPDP[A-Z]+[_0-9]+)$`)
 	loads = regexp.MustCompile(`^\t[A-Z]+ \w+\+\d+\(FP\), (?:[^/(]|\([^F])*$`)
 	jumps = regexp.MustCompile(`\bJ[A-Z]+ \w+$`)

@@ -17,7 +17,7 @@ func largestKernel() {
 	VXORPS(nan, nan, nan)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, u := YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VANDPS(abs, v, v)
 		VCMPPS(Imm(unordered), v, v, u)
 		VORPS(u, nan, nan)
@@ -43,7 +43,7 @@ func quantizeKernel() {
 	bytesOf32(lowest, join)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VDIVPS(scale, v, v)
 		VCVTPS2DQ(v, v)
 		VPSHUFB(lowest, v, v)
@@ -63,8 +63,8 @@ func quantizeKernel() {
 // bytesOf32 sets what VPSHUFB and VPERMD need to bring the lowest bytes of 8 integers together.
 func bytesOf32(lowest, join reg.VecVirtual) {
 	const bytes, none = 0x0c080400, 0xffffffff // the lowest bytes of four integers; no byte
-	VMOVUPS(words("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)
-	VMOVUPS(words("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
+	VMOVUPS(wordTable("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)
+	VMOVUPS(wordTable("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
 }
 
 // columnsKernels go column by column: they multiply, or add, or both, in that order.
@@ -88,13 +88,13 @@ func columnsKernel(name, operands string, operations ...func(ops ...Op)) {
 	}
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: at}, mask, v)
+		loadLanes(Mem{Base: at}, mask, v)
 		for i, operation := range operations {
 			u := YMM()
-			load(Mem{Base: from[i]}, mask, u)
+			loadLanes(Mem{Base: from[i]}, mask, u)
 			operation(u, v, v)
 		}
-		store(v, mask, Mem{Base: at})
+		storeLanes(v, mask, Mem{Base: at})
 	}, func() {
 		ADDQ(imm(vector), at)
 		for _, x := range from {

@@ -453,10 +453,10 @@ func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 }
 
 // pack makes bytes of four vectors of integers. Each quarter has four of each in turn.
-func (k *fours) pack(vector func(i int) reg.Register) reg.Register {
+func (k *fours) pack(vec func(i int) reg.Register) reg.Register {
 	var words [2]reg.Register
 	for i := range words {
-		first, second := vector(2*i), vector(2*i+1)
+		first, second := vec(2*i), vec(2*i+1)
 		VPACKSSDW(second, first, first)
 		words[i] = first
 	}
@@ -479,7 +479,7 @@ func (k *fours) inOrder() reg.VecVirtual {
 	for i := range k.lanes {
 		w = append(w, uint32(i%quarters*4+i/quarters))
 	}
-	v, m := k.vec(), words(fmt.Sprintf("inOrder%d", k.lanes), w...)
+	v, m := k.vec(), wordTable(fmt.Sprintf("inOrder%d", k.lanes), w...)
 	VMOVUPS(m, v)
 	return v
 }
@@ -528,7 +528,7 @@ func transposedBytes() Mem {
 	for range avx512Vector / 16 {
 		w = append(w, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703)
 	}
-	return words("transposedBytes", w...)
+	return wordTable("transposedBytes", w...)
 }
 
 // rowsLater sets later to the row that is prefetched while a row is read: 8 rows are time enough
@@ -550,8 +550,8 @@ func copyRowsKernel() {
 	eachVector(left, func(mask reg.VecVirtual) {
 		v := YMM()
 		PREFETCHT0(Mem{Base: later})
-		load(Mem{Base: at}, mask, v)
-		store(v, mask, Mem{Base: dst})
+		loadLanes(Mem{Base: at}, mask, v)
+		storeLanes(v, mask, Mem{Base: dst})
 	}, func() {
 		for _, p := range []reg.GPVirtual{at, later, dst} {
 			ADDQ(imm(vector), p)

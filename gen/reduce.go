@@ -148,8 +148,8 @@ func dotTail(label string, a, b, n reg.GPVirtual, i int, x, y, sum reg.VecVirtua
 	TESTQ(n, n)
 	JE(LabelRef("fold"))
 	mask := tailMask(n)
-	load(Mem{Base: a, Disp: i * vector}, mask, x)
-	load(Mem{Base: b, Disp: i * vector}, mask, y)
+	loadLanes(Mem{Base: a, Disp: i * vector}, mask, x)
+	loadLanes(Mem{Base: b, Disp: i * vector}, mask, y)
 	VFMADD231PS(x, y, sum)
 	JMP(LabelRef("fold"))
 }
@@ -159,7 +159,7 @@ func dotTail(label string, a, b, n reg.GPVirtual, i int, x, y, sum reg.VecVirtua
 func maxOfKernel() {
 	TEXT("maxOfSIMD", noSplit, "func(x *float32, n int) float32")
 	x, n := param("x"), param("n")
-	tops, nan := vectors(4), YMM()
+	tops, nan := newVectors(4), YMM()
 	top := tops[0]
 	for _, t := range tops {
 		VMOVUPS(u32(bitsNegInf), t)
@@ -187,7 +187,7 @@ func maxOfKernel() {
 	VMAXPS(tops[2], top, top)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, u := YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		if mask != nil {
 			rest := YMM()
 			VMOVUPS(u32(bitsNegInf), rest)
@@ -215,7 +215,7 @@ func maxOfKernel() {
 func allFiniteKernel() {
 	TEXT("allFiniteSIMD", noSplit, "func(x *float32, n int) bool")
 	x, n := param("x"), param("n")
-	zero, sums := YMM(), vectors(8)
+	zero, sums := YMM(), newVectors(8)
 	VXORPS(zero, zero, zero)
 	for _, sum := range sums {
 		VXORPS(sum, sum, sum)
@@ -233,7 +233,7 @@ func allFiniteKernel() {
 	ADDQ(imm(len(sums)*lanes), n)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VFMADD231PS(zero, v, sums[0])
 	}, func() { ADDQ(imm(vector), x) })
 	for n := len(sums); n > 1; n /= 2 {

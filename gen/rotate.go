@@ -41,12 +41,12 @@ func loadSigns(within []pass) {
 const rotateInRegisters = 8
 
 // signsOf is a table of 1 and −1 for a distance.
-func signsOf(lanes, apart int) Mem {
+func signsOf(count, apart int) Mem {
 	var w []uint32
-	for i := range lanes {
+	for i := range count {
 		w = append(w, []uint32{0x3f800000, 0xbf800000}[i/apart%2])
 	}
-	return words(fmt.Sprintf("signs%dOf%d", apart, lanes), w...)
+	return wordTable(fmt.Sprintf("signs%dOf%d", apart, count), w...)
 }
 
 // rotateKernel has 8 lanes, and takes blocks of less than a vector, too.
@@ -181,7 +181,7 @@ func (k *rotating) single() {
 	}
 	eachVector(k.left, func(mask reg.VecVirtual) {
 		v := k.vec()
-		load(Mem{Base: k.at}, mask, v)
+		loadLanes(Mem{Base: k.at}, mask, v)
 		within := unique("within")
 		for i := range k.within {
 			if i > 0 {
@@ -192,7 +192,7 @@ func (k *rotating) single() {
 		}
 		Label(within)
 		VMULPS(k.factor, v, v)
-		store(v, mask, Mem{Base: k.out})
+		storeLanes(v, mask, Mem{Base: k.out})
 	}, func() {
 		ADDQ(imm(vector), k.at)
 		ADDQ(imm(vector), k.out)

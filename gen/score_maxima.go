@@ -64,10 +64,10 @@ func (k *scoreMaximaProgram) arguments() {
 	Load(Param("k"), bPtr)
 	spill("rows", k.rows)
 	spill("panels", k.panels)
-	Load(Param("d"), steps)
-	MOVQ(steps, aStride)
+	Load(Param("d"), chainSteps)
+	MOVQ(chainSteps, aStride)
 	SHLQ(Imm(2), aStride)
-	MOVQ(steps, a0)
+	MOVQ(chainSteps, a0)
 	SHLQ(Imm(6), a0)
 	MOVQ(a0, k.panelStride)
 	MOVQ(I32(0), k.seen)
@@ -78,11 +78,11 @@ func (k *scoreMaximaProgram) emptyMaxima() {
 	VMOVUPS(u32(bitsNegInf), ymm[0])
 	Load(Param("maxima"), a0)
 	MOVQ(a0, k.firstMaxima)
-	MOVQ(k.rows, count)
+	MOVQ(k.rows, stepsLeft)
 	Label("empty")
 	VMOVUPS(ymm[0], Mem{Base: a0})
 	ADDQ(imm(vector), a0)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef("empty"))
 }
 
@@ -90,7 +90,7 @@ func (k *scoreMaximaProgram) panelLoop() {
 	Label("panel")
 	MOVQ(k.c, cPtr)
 	MOVQ(k.a, aPtr)
-	MOVQ(k.rows, rows)
+	MOVQ(k.rows, rowsLeft)
 	MOVQ(k.firstMaxima, a0)
 	MOVQ(a0, k.end)
 	Label("tile")
@@ -102,7 +102,7 @@ func (k *scoreMaximaProgram) panelLoop() {
 	MOVQ(a0, k.end)
 	MOVQ(a0, k.seenEnd)
 	prefetchDue(imm(maximaRows))
-	SUBQ(imm(maximaRows), rows)
+	SUBQ(imm(maximaRows), rowsLeft)
 	JNE(LabelRef("tile"))
 	ADDQ(imm(panelBytes), k.c)
 	ADDQ(k.panelStride, bPtr)
@@ -112,13 +112,13 @@ func (k *scoreMaximaProgram) panelLoop() {
 
 // tile is that of tileProgram, and finds the maxima of the tile before.
 func (k *scoreMaximaProgram) tile() {
-	zero(2 * maximaRows)
+	zeroAccumulators(2 * maximaRows)
 	MOVQ(bPtr, b0)
 	MOVQ(aPtr, a0)
 	LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
 	ADDQ(aStride, a3)
-	MOVQ(steps, count)
-	SUBQ(imm(lastSteps), count)
+	MOVQ(chainSteps, stepsLeft)
+	SUBQ(imm(lastSteps), stepsLeft)
 	MOVQ(k.seen, seenRow)
 	TESTQ(seenRow, seenRow)
 	JE(LabelRef("others"))
@@ -131,22 +131,22 @@ func (k *scoreMaximaProgram) tile() {
 	}
 	ADDQ(imm(maximaSteps*panelBytes), b0)
 	k.advance(maximaRows, maximaSteps)
-	SUBQ(imm(maximaSteps), count)
+	SUBQ(imm(maximaSteps), stepsLeft)
 	CMPQ(seenMaxima, k.seenEnd)
 	JNE(LabelRef("looking"))
 	Label("others")
 	k.strides()
-	SUBQ(imm(k.unroll), count)
+	SUBQ(imm(k.unroll), stepsLeft)
 	JL(LabelRef("tail"))
 	Label("steps")
 	for u := range k.unroll {
 		k.step(maximaRows, 1, panel/lanes, 4*u)
 	}
 	k.advance(maximaRows, k.unroll)
-	SUBQ(imm(k.unroll), count)
+	SUBQ(imm(k.unroll), stepsLeft)
 	JGE(LabelRef("steps"))
 	Label("tail")
-	ADDQ(imm(k.unroll), count)
+	ADDQ(imm(k.unroll), stepsLeft)
 	JE(LabelRef("last"))
 	k.singleSteps(maximaRows, 1, panel/lanes)
 	Label("last")
@@ -166,7 +166,7 @@ func (k *scoreMaximaProgram) stepAt(u int) {
 	for i := range maximaRows {
 		VBROADCASTSS(at3(a0, a3, aStride, i, 4*u), ymm[14])
 		for v := range panel / lanes {
-			VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, panel/lanes))
+			VFMADD231PS(ymm[12+v], ymm[14], accumulator(i, v, panel/lanes))
 		}
 	}
 }

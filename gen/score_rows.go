@@ -144,7 +144,7 @@ func (r *rowsProgram) dot(label string) {
 		for g := range groups {
 			columns := transpose4(func(i int) Mem { return key(8*g + i) })
 			for x, column := range columns {
-				r.fma(acc[g*r.queries:], column, moved(query, 4*x))
+				r.fma(acc[g*r.queries:], column, movedBy(query, 4*x))
 			}
 		}
 		advanceKeys(16)

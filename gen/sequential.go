@@ -49,7 +49,7 @@ func (r *rowsProgram) beginTouching() {
 	MOVQ(tmp, t.wanted)
 	TESTQ(tmp, tmp)
 	JE(LabelRef("notTouched"))
-	MOVQ(field(next, "PrefetchQueue.After"), tmp)
+	MOVQ(fieldOf(next, "PrefetchQueue.After"), tmp)
 	MOVQ(tmp, t.after)
 	MOVQ(r.stride, tmp)
 	SUBQ(r.width, tmp)

@@ -22,8 +22,8 @@ func softcapKernel() {
 	SUBQ(imm(softcapWidth*lanes), n)
 	JL(LabelRef("rest"))
 	Label("group")
-	x := scaled(group, factor)
-	z, large := squares(x), GP32()
+	x := scaledBy(group, factor)
+	z, large := squaresOf(x), GP32()
 	VMOVMSKPS(notBelowOne(z), large)
 	TESTL(large, large)
 	JNE(LabelRef("large"))
@@ -47,11 +47,11 @@ func softcapKernel() {
 	ADDQ(imm(softcapWidth*lanes), n)
 	eachVector(n, func(mask reg.VecVirtual) {
 		x := YMM()
-		load(Mem{Base: s}, mask, x)
+		loadLanes(Mem{Base: s}, mask, x)
 		VMULPS(factor, x, x)
 		y := tanh([]Op{x})[0]
 		capped(limit, x, y)
-		store(y, mask, Mem{Base: s})
+		storeLanes(y, mask, Mem{Base: s})
 	}, func() { ADDQ(imm(vector), s) })
 	finish()
 }
@@ -75,7 +75,7 @@ func capped(limit reg.VecVirtual, x Op, y reg.VecVirtual) {
 // tanh returns tanh(x), but for the sign. x stays in memory if it is there.
 func tanh(x []Op) []reg.VecVirtual {
 	y := tanhLarge(x)
-	p := tanhSmall(x, squares(x))
+	p := tanhSmall(x, squaresOf(x))
 	a := absolutes(x)
 	withConstant(f32(1), len(x), func(one Op, i int) { VCMPPS(Imm(lessThan), one, a[i], a[i]) })
 	for i := range y {
@@ -87,7 +87,7 @@ func tanh(x []Op) []reg.VecVirtual {
 // tanhSmall returns x + x³·P(x²), which is tanh(x) for |x| < 1, but for the sign
 // of −0. z = x² is used up.
 func tanhSmall(x []Op, z []reg.VecVirtual) []reg.VecVirtual {
-	p := vectors(len(x))
+	p := newVectors(len(x))
 	horner(coefficients("tanhC"), z, p)
 	for i := range x {
 		VMULPS(x[i], z[i], z[i])
@@ -100,7 +100,7 @@ func tanhSmall(x []Op, z []reg.VecVirtual) []reg.VecVirtual {
 
 // tanhLarge returns 1 − 2/(1+e²ᵃ), a = |x|, which is |tanh(x)| for |x| ≥ 1.
 func tanhLarge(x []Op) []reg.VecVirtual {
-	a, t, y := absolutes(x), vectors(len(x)), vectors(len(x))
+	a, t, y := absolutes(x), newVectors(len(x)), newVectors(len(x))
 	limit := constant(value("tanhOne"))
 	for i := range a {
 		VMINPS(a[i], limit, a[i]) // the second operand, here a, wins if it is NaN
@@ -124,7 +124,7 @@ func tanhLarge(x []Op) []reg.VecVirtual {
 
 // absolutes is |x|.
 func absolutes(x []Op) []reg.VecVirtual {
-	a := vectors(len(x))
+	a := newVectors(len(x))
 	for i := range a {
 		VMOVUPS(x[i], a[i])
 	}
@@ -132,8 +132,8 @@ func absolutes(x []Op) []reg.VecVirtual {
 	return a
 }
 
-// scaled is x·factor.
-func scaled(x []Op, factor reg.VecVirtual) []Op {
+// scaledBy is x·factor.
+func scaledBy(x []Op, factor reg.VecVirtual) []Op {
 	y := make([]Op, len(x))
 	for i := range y {
 		v := YMM()
@@ -143,9 +143,9 @@ func scaled(x []Op, factor reg.VecVirtual) []Op {
 	return y
 }
 
-// squares is x².
-func squares(x []Op) []reg.VecVirtual {
-	z := vectors(len(x))
+// squaresOf is x².
+func squaresOf(x []Op) []reg.VecVirtual {
+	z := newVectors(len(x))
 	for i := range z {
 		if x, ok := x[i].(reg.VecVirtual); ok {
 			VMULPS(x, x, z[i])

@@ -248,8 +248,8 @@ func (k *softmaxProgram) factors() {
 	XORQ(k.fullyMasked, k.fullyMasked)
 	eachVector(k.n, func(mask reg.VecVirtual) {
 		old, x := YMM(), YMM()
-		load(Mem{Base: k.m}, mask, old)
-		load(Mem{Base: k.alpha}, mask, x)
+		loadLanes(Mem{Base: k.m}, mask, old)
+		loadLanes(Mem{Base: k.alpha}, mask, x)
 		top, base, masked := newMaximum(old, x)
 		if mask != nil {
 			VANDPS(mask, masked, masked)
@@ -257,13 +257,13 @@ func (k *softmaxProgram) factors() {
 		any := GP32()
 		VMOVMSKPS(masked, any)
 		ORL(any, k.fullyMasked.As32())
-		store(top, mask, Mem{Base: k.m})
+		storeLanes(top, mask, Mem{Base: k.m})
 		VMOVUPS(base, Mem{Base: bases})
 		VSUBPS(base, old, old)
 		if k.int8 {
-			load(Mem{Base: k.cs}, mask, c)
+			loadLanes(Mem{Base: k.cs}, mask, c)
 		}
-		store(exp2(old, c), mask, Mem{Base: k.alpha})
+		storeLanes(exp2(old, c), mask, Mem{Base: k.alpha})
 	}, func() {
 		if k.int8 {
 			ADDQ(imm(vector), k.cs)
@@ -429,10 +429,10 @@ func (k *softmaxProgram) sums() {
 			return v
 		})
 		l, alpha := YMM(), YMM()
-		load(Mem{Base: k.l}, mask, l)
-		load(Mem{Base: k.alpha}, mask, alpha)
+		loadLanes(Mem{Base: k.l}, mask, l)
+		loadLanes(Mem{Base: k.alpha}, mask, alpha)
 		VFMADD213PS(total, alpha, l)
-		store(l, mask, Mem{Base: k.l})
+		storeLanes(l, mask, Mem{Base: k.l})
 	}, func() {
 		ADDQ(imm(8*vector), slot)
 		ADDQ(imm(vector), k.l)

@@ -81,7 +81,7 @@ func (k *softmaxProgram) quotients() {
 			return v
 		})
 		scale, factor, isRare, some := k.quotient(top)
-		store(scale, mask, Mem{Base: f})
+		storeLanes(scale, mask, Mem{Base: f})
 		VMOVUPS(factor, Mem{Base: quotient})
 		if mask != nil {
 			VPAND(mask, isRare, isRare)
@@ -185,5 +185,5 @@ func groupsInOrder() Mem {
 		from := 8*lane + 4*of + [4]int{0, 2, 1, 3}[i%4]
 		w[i/2] |= uint32(from) << (16 * (i % 2))
 	}
-	return words("groupsInOrder", w[:]...)
+	return wordTable("groupsInOrder", w[:]...)
 }

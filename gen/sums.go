@@ -40,7 +40,7 @@ func elementKernels() {
 // is nil, begin with zeros. Their sum is the result.
 func sumRows(lane, n reg.GPVirtual, pointers []reg.GPVirtual,
 	step func(at int, sum, mask reg.VecVirtual)) {
-	sum, frame := vectors(dotLanes/lanes), AllocLocal(4*dotLanes)
+	sum, frame := newVectors(dotLanes/lanes), AllocLocal(4*dotLanes)
 	TESTQ(lane, lane)
 	JNE(LabelRef("goesOn"))
 	LEAQ(frame, lane)
@@ -109,7 +109,7 @@ func rowSumKernel() {
 			return
 		}
 		v := YMM()
-		load(Mem{Base: x, Disp: at}, mask, v)
+		loadLanes(Mem{Base: x, Disp: at}, mask, v)
 		VADDPS(v, sum, v) // −0 + 0 would be +0 in the lanes of no element
 		VBLENDVPS(mask, v, sum, sum)
 	})
@@ -120,7 +120,7 @@ func sumSquaresKernel() {
 	lane, x, n, mean := param("lane"), param("x"), param("n"), broadcastParam("mean")
 	sumRows(lane, n, []reg.GPVirtual{x}, func(at int, sum, mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x, Disp: at}, mask, v)
+		loadLanes(Mem{Base: x, Disp: at}, mask, v)
 		VSUBPS(mean, v, v)
 		if mask != nil {
 			VANDPS(mask, v, v)
@@ -134,16 +134,16 @@ func addSquaresKernel() {
 	lane, dst, a, b, n := param("lane"), param("dst"), param("a"), param("b"), param("n")
 	sumRows(lane, n, []reg.GPVirtual{dst, a, b}, func(at int, sum, mask reg.VecVirtual) {
 		v, w := YMM(), YMM()
-		load(Mem{Base: a, Disp: at}, mask, v)
-		load(Mem{Base: b, Disp: at}, mask, w)
+		loadLanes(Mem{Base: a, Disp: at}, mask, v)
+		loadLanes(Mem{Base: b, Disp: at}, mask, w)
 		VADDPS(w, v, v)
-		store(v, mask, Mem{Base: dst, Disp: at})
+		storeLanes(v, mask, Mem{Base: dst, Disp: at})
 		VFMADD231PS(v, v, sum)
 	})
 }
 
-// advance moves pointers past a vector.
-func advance(pointers ...reg.GPVirtual) func() {
+// advanceVector moves pointers past a vector.
+func advanceVector(pointers ...reg.GPVirtual) func() {
 	return func() {
 		for _, p := range pointers {
 			ADDQ(imm(vector), p)
@@ -156,9 +156,9 @@ func scaleRowKernel() {
 	dst, x, n, r := param("dst"), param("x"), param("n"), broadcastParam("r")
 	eachLine(n, []reg.GPVirtual{dst, x}, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x, Disp: at}, mask, v)
+		loadLanes(Mem{Base: x, Disp: at}, mask, v)
 		VMULPS(r, v, v)
-		store(v, mask, Mem{Base: dst, Disp: at})
+		storeLanes(v, mask, Mem{Base: dst, Disp: at})
 	})
 	finish()
 }
@@ -170,11 +170,11 @@ func scaleWeightedKernel() {
 	pointers := []reg.GPVirtual{dst, x, weight}
 	eachLine(n, pointers, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v, w := YMM(), YMM()
-		load(Mem{Base: x, Disp: at}, mask, v)
-		load(Mem{Base: weight, Disp: at}, mask, w)
+		loadLanes(Mem{Base: x, Disp: at}, mask, v)
+		loadLanes(Mem{Base: weight, Disp: at}, mask, w)
 		VMULPS(r, v, v)
 		VMULPS(w, v, v)
-		store(v, mask, Mem{Base: dst, Disp: at})
+		storeLanes(v, mask, Mem{Base: dst, Disp: at})
 	})
 	finish()
 }
@@ -187,13 +187,13 @@ func normalizeRowKernel() {
 	pointers := []reg.GPVirtual{dst, x, weight, bias}
 	eachLine(n, pointers, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v, w, b := YMM(), YMM(), YMM()
-		load(Mem{Base: x, Disp: at}, mask, v)
-		load(Mem{Base: weight, Disp: at}, mask, w)
-		load(Mem{Base: bias, Disp: at}, mask, b)
+		loadLanes(Mem{Base: x, Disp: at}, mask, v)
+		loadLanes(Mem{Base: weight, Disp: at}, mask, w)
+		loadLanes(Mem{Base: bias, Disp: at}, mask, b)
 		VSUBPS(mean, v, v)
 		VMULPS(r, v, v)
 		VFMADD213PS(b, w, v) // d·r·weight + bias
-		store(v, mask, Mem{Base: dst, Disp: at})
+		storeLanes(v, mask, Mem{Base: dst, Disp: at})
 	})
 	finish()
 }
@@ -212,12 +212,12 @@ func pairKernel(name string, f func(a, b, dst reg.VecVirtual) reg.VecVirtual) {
 	}
 	eachLine(n, []reg.GPVirtual{dst, a, b}, beside, func(at int, mask reg.VecVirtual) {
 		v, w, u := YMM(), YMM(), YMM()
-		load(Mem{Base: a, Disp: at}, mask, v)
-		load(Mem{Base: b, Disp: at}, mask, w)
+		loadLanes(Mem{Base: a, Disp: at}, mask, v)
+		loadLanes(Mem{Base: b, Disp: at}, mask, w)
 		if updates {
-			load(Mem{Base: dst, Disp: at}, mask, u)
+			loadLanes(Mem{Base: dst, Disp: at}, mask, u)
 		}
-		store(f(v, w, u), mask, Mem{Base: dst, Disp: at})
+		storeLanes(f(v, w, u), mask, Mem{Base: dst, Disp: at})
 	})
 	finish()
 }
@@ -230,18 +230,18 @@ func rotateHalvesKernel() {
 	second := func(base reg.GPVirtual) Mem { return Mem{Base: base, Index: half, Scale: 4} }
 	eachVector(n, func(mask reg.VecVirtual) {
 		x0, x1, cosine, sine, y := YMM(), YMM(), YMM(), YMM(), YMM()
-		load(Mem{Base: x}, mask, x0)
-		load(second(x), mask, x1)
-		load(Mem{Base: c}, mask, cosine)
-		load(Mem{Base: s}, mask, sine)
+		loadLanes(Mem{Base: x}, mask, x0)
+		loadLanes(second(x), mask, x1)
+		loadLanes(Mem{Base: c}, mask, cosine)
+		loadLanes(Mem{Base: s}, mask, sine)
 		VXORPS(flip, sine, sine)
 		VMULPS(sine, x1, y)
 		VMULPS(sine, x0, sine)
 		VFMSUB231PS(cosine, x0, y)    // x₀·c − x₁·s
 		VFMADD231PS(cosine, x1, sine) // x₁·c + x₀·s
-		store(y, mask, Mem{Base: dst})
-		store(sine, mask, second(dst))
-	}, advance(dst, x, c, s))
+		storeLanes(y, mask, Mem{Base: dst})
+		storeLanes(sine, mask, second(dst))
+	}, advanceVector(dst, x, c, s))
 	finish()
 }
 
@@ -270,12 +270,12 @@ func rotatePairsKernel() {
 			ADDQ(count, count)
 			mask = tailMask(count)
 		}
-		load(Mem{Base: x}, mask, v)
+		loadLanes(Mem{Base: x}, mask, v)
 		VXORPS(flip, sine, sine)
 		VPERMILPS(Imm(0xb1), v, swapped)
 		VMULPS(sine, swapped, swapped)
 		VFMADDSUB213PS(swapped, cosine, v) // x₀·c − x₁·s, x₁·c + x₀·s
-		store(v, mask, Mem{Base: dst})
+		storeLanes(v, mask, Mem{Base: dst})
 	}
 	SUBQ(imm(4), n)
 	JL(LabelRef("rest"))
@@ -301,7 +301,7 @@ func columnMaximaKernel() {
 	TEXT("columnMaximaSIMD", noSplit, "func(best, x *float32, n, rows, stride int)")
 	best, x, n, rows, stride := param("best"), param("x"), param("n"), param("rows"), param("stride")
 	at, left := GP64(), GP64()
-	top, nan, v, t := vectors(panel/lanes), vectors(panel/lanes), vectors(panel/lanes), YMM()
+	top, nan, v, t := newVectors(panel/lanes), newVectors(panel/lanes), newVectors(panel/lanes), YMM()
 	SHLQ(Imm(2), stride)
 	take := func(i int, other Op) {
 		VCMPPS(Imm(unordered), other, v[i], t)

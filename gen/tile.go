@@ -23,33 +23,33 @@ import (
 
 // Registers by role.
 var (
-	cPtr     = reg.RDI // c at the tile's first row, current panel
-	aPtr     = reg.RSI // a at the tile's first row
-	bPtr     = reg.RDX // b at the current panel
-	cStride  = reg.R8  // bytes between rows of c
-	aStride  = reg.R9  // bytes between rows of a
-	bStride  = reg.R10 // bytes between rows of b
-	steps    = reg.R11 // length of the chains
-	rows     = reg.R12 // rows left in the current panel
-	count    = reg.RCX // steps left
-	b0       = reg.RBX // moving through b
-	a0       = reg.RAX // moving through rows 0–2 of a
-	tileRows = b0      // after a tile: its rows
-	a3       = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
+	cPtr       = reg.RDI // c at the tile's first row, current panel
+	aPtr       = reg.RSI // a at the tile's first row
+	bPtr       = reg.RDX // b at the current panel
+	cStride    = reg.R8  // bytes between rows of c
+	aStride    = reg.R9  // bytes between rows of a
+	bStride    = reg.R10 // bytes between rows of b
+	chainSteps = reg.R11 // length of the chains
+	rowsLeft   = reg.R12 // rows left in the current panel
+	stepsLeft  = reg.RCX // steps left
+	b0         = reg.RBX // moving through b
+	a0         = reg.RAX // moving through rows 0–2 of a
+	tileRows   = b0      // after a tile: its rows
+	a3         = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
 )
 
-// start says what the accumulators hold before the first step.
-type start int
+// tileStart says what the accumulators hold before the first step.
+type tileStart int
 
 const (
-	fromZero  start = iota // score
-	fromAlpha              // c·alpha, c or 0
+	fromZero  tileStart = iota // score
+	fromAlpha                  // c·alpha, c or 0
 )
 
 // tileProgram emits one kernel on the micro-kernel.
 type tileProgram struct {
 	name           string
-	start          start
+	start          tileStart
 	prefetchesRows bool // groups of panels prefetch rows of the caller
 	paged          bool // tiles of few rows prefetch along the pointer: page by page,
 	streamed       bool // or in one stream
@@ -90,8 +90,8 @@ func (t *tileProgram) label(format string, args ...any) string {
 
 func (t *tileProgram) unique(name string) string { return t.label("%s", unique(name)) }
 
-// acc is the accumulator of row r, vector v, in a tile of vecs vectors a row.
-func acc(r, v, vecs int) reg.VecPhysical { return ymm[r*vecs+v] }
+// accumulator is the register of row r, vector v, in a tile of vecs vectors a row.
+func accumulator(r, v, vecs int) reg.VecPhysical { return ymm[r*vecs+v] }
 
 var ymm = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7,
 	reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14}
@@ -234,7 +234,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	}
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
-	MOVQ(t.rows, rows)
+	MOVQ(t.rows, rowsLeft)
 	if t.start == fromAlpha {
 		t.outputs.restart()
 	}
@@ -265,7 +265,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 // It avoids a remainder of 1 or 2 rows where it can: those tiles have too few chains.
 func (t *tileProgram) choose(name string, pairs [][2]int) {
 	for _, p := range pairs {
-		CMPQ(rows, imm(p[0]))
+		CMPQ(rowsLeft, imm(p[0]))
 		JGE(LabelRef(t.label("%s%d", name, p[1])))
 	}
 	JMP(LabelRef(t.label("%sNext", name)))
@@ -281,7 +281,7 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 		asides()
 	}
 	Label(t.label("%sDone", name))
-	SUBQ(tileRows, rows)
+	SUBQ(tileRows, rowsLeft)
 	if t.start == fromAlpha {
 		JE(LabelRef(t.label("%sNext", name)))
 	}
@@ -293,6 +293,6 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	} else {
 		prefetchDue(tileRows)
 	}
-	TESTQ(rows, rows)
+	TESTQ(rowsLeft, rowsLeft)
 	JNE(LabelRef(t.label("%sRows", name)))
 }

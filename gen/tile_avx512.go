@@ -75,7 +75,7 @@ const avx512B, avx512A = 24, 28 // indices of the first vector of b, and of the 
 
 // avx512Program emits one kernel on the micro-kernel.
 type avx512Program struct {
-	start start
+	start tileStart
 
 	outputs    beginning
 	panels, b  Mem // stack slots: panels left, the first of them
@@ -145,8 +145,8 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	JL(LabelRef(end))
 	MOVQ(w.c, cPtr)
 	MOVQ(w.a, aPtr)
-	MOVQ(w.rows, count)
-	MOVQ(count, w.rest)
+	MOVQ(w.rows, stepsLeft)
+	MOVQ(stepsLeft, w.rest)
 	if n > 1 {
 		move(w.request, w.requestNow)
 	}
@@ -230,11 +230,11 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 	w.begin(r, n)
 	pointAtRows(aPtr, aStride, r)
 	name, unroll := unique("loop"), avx512Unroll(r, n)
-	MOVQ(w.steps, count)
+	MOVQ(w.steps, stepsLeft)
 	if endsByRows(r, n) {
-		SUBQ(w.last, count)
+		SUBQ(w.last, stepsLeft)
 	}
-	TESTQ(U32(unroll-1), count)
+	TESTQ(U32(unroll-1), stepsLeft)
 	JNE(LabelRef(name + "Part"))
 	if n > 1 {
 		MOVQ(w.requestNow, avx512Temp)
@@ -256,7 +256,7 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 		w.step(0, r, n, 4*u)
 	}
 	w.advance(r, unroll)
-	SUBQ(imm(unroll), count)
+	SUBQ(imm(unroll), stepsLeft)
 	JG(LabelRef(name))
 	if endsByRows(r, n) {
 		w.endByRows(r, n)
@@ -352,7 +352,7 @@ func (w *avx512Program) requests(n, unroll int, name string) {
 		if w.prefetchesPanels(n) {
 			whole := unique("everyRound")
 			w.unlessTwoTiles(LabelRef(whole))
-			TESTQ(U32(unroll), count)
+			TESTQ(U32(unroll), stepsLeft)
 			JNE(LabelRef(tileLabel(name+"Requested", u)))
 			Label(whole)
 		}
@@ -496,17 +496,17 @@ func accumulateAVX512Kernel() {
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
 	w.outputs.arguments(b0, a0)
-	MOVQ(field(b0, "PanelLayout.Keys"), a0)
+	MOVQ(fieldOf(b0, "PanelLayout.Keys"), a0)
 	MOVQ(a0, w.steps)
-	MOVQ(field(b0, "PanelLayout.Cols"), a0)
+	MOVQ(fieldOf(b0, "PanelLayout.Cols"), a0)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, w.panels)
-	MOVQ(field(b0, "PanelLayout.Stride"), bStride)
+	MOVQ(fieldOf(b0, "PanelLayout.Stride"), bStride)
 	SHLQ(Imm(2), bStride)
-	MOVQ(field(b0, "PanelLayout.PanelStride"), avx512PanelStride)
+	MOVQ(fieldOf(b0, "PanelLayout.PanelStride"), avx512PanelStride)
 	SHLQ(Imm(2), avx512PanelStride)
-	MOVQ(field(b0, "PanelLayout.PrefetchHint", "PrefetchHint.Pointer"), a0)
+	MOVQ(fieldOf(b0, "PanelLayout.PrefetchHint", "PrefetchHint.Pointer"), a0)
 	startPages(a0, a3, w.request)
-	move(field(b0, "PanelLayout.After"), w.after)
+	move(fieldOf(b0, "PanelLayout.After"), w.after)
 	w.emit()
 }

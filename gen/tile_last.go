@@ -33,7 +33,7 @@ func (w *avx512Program) endByRows(r, n int) {
 	plain, done := unique("plain"), unique("done")
 	CMPQ(w.last, Imm(0))
 	JE(LabelRef(plain))
-	from := count
+	from := stepsLeft
 	MOVQ(b0, from)
 	for first := 0; first < r; first += rowsTogether {
 		if first > 0 {

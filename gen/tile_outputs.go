@@ -17,11 +17,11 @@ const (
 
 // zeros is a row of 0.
 func zeros() Mem {
-	m, ok := table["zeros"]
+	m, ok := wordTables["zeros"]
 	if !ok {
 		m = GLOBL("zeros", readOnly)
 		DATA(4*mostZeros-4, U32(0)) // the last word
-		table["zeros"] = m
+		wordTables["zeros"] = m
 	}
 	return m
 }
@@ -32,11 +32,11 @@ func noFactors() Mem {
 	for i := range w {
 		w[i] = floatOne
 	}
-	return words("ones", w...)
+	return wordTable("ones", w...)
 }
 
 // While a tile's outputs begin, these registers are what they are read by.
-var beginFrom, beginAlpha = a0, count
+var beginFrom, beginAlpha = a0, stepsLeft
 
 // beginning is stack slots that say where the outputs of a call begin.
 type beginning struct {
@@ -76,7 +76,7 @@ func (o *beginning) factors(tmp reg.Register, load func()) {
 func (o *beginning) from(b, tmp reg.Register) {
 	used := unique("used")
 	XORQ(tmp, tmp)
-	CMPB(field(b, "PanelLayout.Overwrite"), Imm(0))
+	CMPB(fieldOf(b, "PanelLayout.Overwrite"), Imm(0))
 	JE(LabelRef(used))
 	LEAQ(zeros(), tmp)
 	Label(used)

@@ -85,14 +85,14 @@ func (t *tileProgram) nextPanelOfPages() {
 		pages := t.unique("pages")
 		CMPQ(t.stream, Imm(0))
 		JE(LabelRef(pages))
-		MOVQ(steps, a0)
+		MOVQ(chainSteps, a0)
 		SHLQ(Imm(6), a0)
 		ADDQ(a0, t.request)
 		JMP(LabelRef(skip))
 		Label(pages)
 	}
 	Comment("What goes beyond the first page of a window is so many windows.")
-	IMUL3Q(U32(lineBytes/windowPages), steps, a0)
+	IMUL3Q(U32(lineBytes/windowPages), chainSteps, a0)
 	ADDQ(t.request, a0)
 	MOVQ(a0, t.request)
 	ANDQ(imm(prefetchWindow-pageBytes), a0)
@@ -112,7 +112,7 @@ func (t *tileProgram) prefetchRows() {
 }
 
 // While a tile prefetches, the register of steps holds the next address, or the distance.
-var prefetching = steps
+var prefetching = chainSteps
 
 // A tile of one panel prefetches in one of several ways, which it finds when it begins. What they
 // need beside the steps stands outside of the loop, so that other calls have none of it.
@@ -185,7 +185,7 @@ func (t *tileProgram) endPrefetching(r, n, vecs int, name string) {
 		Label(name + "Kept")
 	}
 	if t.paged || t.asksForPages(r, n, vecs) || t.prefetchesAhead(r, n, vecs) {
-		MOVQ(t.steps, steps)
+		MOVQ(t.steps, chainSteps)
 	}
 }
 
@@ -252,7 +252,7 @@ func (t *tileProgram) pagedLoops(r, vecs int, name string) {
 		}
 		t.nextPrefetches(r, 1, vecs, name)
 		t.advance(r, t.unroll)
-		SUBQ(imm(t.unroll), count)
+		SUBQ(imm(t.unroll), stepsLeft)
 		JG(LabelRef(loop))
 		JMP(LabelRef(name + "Last"))
 		Label(pages)

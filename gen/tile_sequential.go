@@ -66,11 +66,11 @@ func (t *tileProgram) firstSteps() {
 	CMPQ(t.panels, imm(fourPanels))
 	JLE(LabelRef(all))
 	Label(ready)
-	CMPQ(steps, t.some)
+	CMPQ(chainSteps, t.some)
 	JLE(LabelRef(all))
-	MOVQ(steps, a0)
-	MOVQ(t.some, steps)
-	SUBQ(steps, a0)
+	MOVQ(chainSteps, a0)
+	MOVQ(t.some, chainSteps)
+	SUBQ(chainSteps, a0)
 	MOVQ(a0, t.left)
 	Label(all)
 	t.touchNext()
@@ -90,24 +90,24 @@ func (t *tileProgram) nextSteps(begin string) {
 	end, whole := t.unique("noSteps"), t.unique("wholeSteps")
 	CMPQ(t.left, Imm(0))
 	JE(LabelRef(end))
-	MOVQ(t.some, steps)
-	LEAQ(Mem{Base: steps, Index: steps, Scale: 1}, a0)
+	MOVQ(t.some, chainSteps)
+	LEAQ(Mem{Base: chainSteps, Index: chainSteps, Scale: 1}, a0)
 	ADDQ(a0, a0)
 	ADDQ(a0, t.a)
 	MOVQ(bStride, bPtr)
-	IMULQ(steps, bPtr)
+	IMULQ(chainSteps, bPtr)
 	ADDQ(t.nextB, bPtr)
 	MOVQ(bPtr, t.nextB)
 	for _, kept := range t.keptForSteps() {
 		move(kept.next, kept.slot)
 	}
 	t.outputs.keep(a0)
-	CMPQ(t.left, steps)
+	CMPQ(t.left, chainSteps)
 	JGE(LabelRef(whole))
-	MOVQ(t.left, steps)
+	MOVQ(t.left, chainSteps)
 	Label(whole)
-	SUBQ(steps, t.left)
-	MOVQ(steps, t.steps)
+	SUBQ(chainSteps, t.left)
+	MOVQ(chainSteps, t.steps)
 	t.touchNext()
 	JMP(LabelRef(begin))
 	Label(end)
@@ -121,7 +121,7 @@ func (t *tileProgram) keptForSteps() []struct{ slot, next Mem } {
 // beginTouching touches the first rows of values, as many as are taken at a time, or goes to none.
 func (t *tileProgram) beginTouching(none string) {
 	s := &t.touched
-	CMPQ(steps, t.some)
+	CMPQ(chainSteps, t.some)
 	JL(LabelRef(none))
 	MOVQ(t.panels, a3)
 	SHLQ(Imm(6), a3) // a last half panel is not worth it
@@ -191,10 +191,10 @@ func (t *tileProgram) touchLines(n int) {
 // eachEight runs do for each 8 of the rows that are taken at a time, of each of n panels.
 func (t *tileProgram) eachEight(n int, do func()) {
 	loop := t.unique("eight")
-	IMUL3Q(U32(n), t.some, count)
+	IMUL3Q(U32(n), t.some, stepsLeft)
 	Label(loop)
 	do()
-	SUBQ(imm(touchRows), count)
+	SUBQ(imm(touchRows), stepsLeft)
 	JG(LabelRef(loop))
 }
 

@@ -111,13 +111,13 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 // these steps. tmp is free, ready may change all but these and count, and label is that of step u.
 func partOfRound(round int, rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	label func(u int) string) {
-	MOVQ(count, tmp)
+	MOVQ(stepsLeft, tmp)
 	ANDQ(imm(round-1), tmp)
 	for _, at := range rows {
 		LEAQ(Mem{Base: at, Index: tmp, Scale: 4, Disp: -4 * round}, at)
 	}
-	SUBQ(tmp, count)
-	ADDQ(imm(round), count)
+	SUBQ(tmp, stepsLeft)
+	ADDQ(imm(round), stepsLeft)
 	MOVQ(tmp, part)
 	ready()
 	if round == 2 {

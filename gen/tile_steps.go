@@ -30,14 +30,14 @@ func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 	}
 	name := t.unique("loop")
 	spread := !t.masked && n == 1 && vecs > 1 && r > 2
-	MOVQ(steps, count)
+	MOVQ(chainSteps, stepsLeft)
 	if spread {
-		SUBQ(imm(lastSteps), count)
+		SUBQ(imm(lastSteps), stepsLeft)
 		JLE(LabelRef(name + "Short"))
 	}
 	unroll := t.roundSteps(vecs)
 	if unroll > 1 {
-		TESTQ(U32(unroll-1), count)
+		TESTQ(U32(unroll-1), stepsLeft)
 		JNE(LabelRef(name + "Part"))
 	}
 	t.beginPrefetching(r, n, vecs, name)
@@ -51,7 +51,7 @@ func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 	}
 	t.nextPrefetches(r, n, vecs, name)
 	t.advance(r, unroll)
-	SUBQ(imm(unroll), count)
+	SUBQ(imm(unroll), stepsLeft)
 	JG(LabelRef(name))
 	Label(name + "Last")
 	t.endPrefetching(r, n, vecs, name)
@@ -89,8 +89,8 @@ func (t *tileProgram) part(r, n, vecs int, name string) {
 		pointers = pointers[:1]
 	}
 	Label(name + "Part")
-	partOfRound(t.unroll, pointers, steps, t.firstRound, func() {
-		MOVQ(t.steps, steps)
+	partOfRound(t.unroll, pointers, chainSteps, t.firstRound, func() {
+		MOVQ(t.steps, chainSteps)
 		t.beginPrefetching(r, n, vecs, "")
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
@@ -99,7 +99,7 @@ func (t *tileProgram) part(r, n, vecs int, name string) {
 func (t *tileProgram) short(r, vecs int, name string) {
 	Label(name + "Short")
 	JE(LabelRef(name + "Spread"))
-	ADDQ(imm(lastSteps), count)
+	ADDQ(imm(lastSteps), stepsLeft)
 	t.singleSteps(r, 1, vecs)
 	t.store(r, vecs)
 	JMP(LabelRef(name + "Done"))
@@ -111,7 +111,7 @@ func (t *tileProgram) singleSteps(r, n, vecs int) {
 	Label(one)
 	t.step(r, n, vecs, 0)
 	t.advance(r, 1)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(one))
 }
 
@@ -124,12 +124,12 @@ const lastSteps = 4
 // of them.
 func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 	Comment("The last steps by pairs of rows, to spread the stores.")
-	b1 := count
-	LEAQ(Mem{Base: b0, Index: bStride, Scale: 1}, b1)
+	secondB := stepsLeft
+	LEAQ(Mem{Base: b0, Index: bStride, Scale: 1}, secondB)
 	for first := 0; first < r; first += 2 {
 		pair := min(2, r-first)
 		for u := range lastSteps {
-			b := Mem{Base: []reg.Register{b0, b1}[u%2]}
+			b := Mem{Base: []reg.Register{b0, secondB}[u%2]}
 			if u >= 2 {
 				b.Index, b.Scale = bStride, 2
 			}
@@ -140,13 +140,13 @@ func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 			for i := first; i < first+pair; i++ {
 				VBROADCASTSS(a(i, u), ymm[14])
 				for v := range vecs {
-					VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, vecs))
+					VFMADD231PS(ymm[12+v], ymm[14], accumulator(i, v, vecs))
 				}
 			}
 		}
 		for i := first; i < first+pair; i++ {
 			for v := range vecs {
-				VMOVUPS(acc(i, v, vecs), Mem{Base: cPtr, Disp: v * vector})
+				VMOVUPS(accumulator(i, v, vecs), Mem{Base: cPtr, Disp: v * vector})
 			}
 			ADDQ(cStride, cPtr)
 		}
@@ -156,14 +156,14 @@ func lastStepsAndStore(r, vecs int, a func(i, u int) Mem) {
 // begin sets the accumulators.
 func (t *tileProgram) begin(r, vecs int) {
 	if t.start == fromZero {
-		zero(r * vecs)
+		zeroAccumulators(r * vecs)
 		return
 	}
 	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
 		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, ymm[14])
 		for v := range vecs {
-			VMULPS(Mem{Base: beginFrom, Disp: v * vector}, ymm[14], acc(i, v, vecs))
+			VMULPS(Mem{Base: beginFrom, Disp: v * vector}, ymm[14], accumulator(i, v, vecs))
 		}
 		if i+1 < r {
 			ADDQ(a3, beginFrom)
@@ -171,8 +171,8 @@ func (t *tileProgram) begin(r, vecs int) {
 	}
 }
 
-// zero clears the first n accumulators.
-func zero(n int) {
+// zeroAccumulators clears the first n accumulators.
+func zeroAccumulators(n int) {
 	for _, v := range ymm[:n] {
 		VXORPS(v, v, v)
 	}
@@ -196,13 +196,13 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 		VMOVUPS(Mem{Base: b0, Disp: v * vector}, ymm[12+v])
 	}
 	if t.prefetchesAhead(r, n, vecs) {
-		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
+		PREFETCHT0(Mem{Base: b0, Index: chainSteps, Scale: 1})
 	}
 	ADDQ(bStride, b0)
 	for i := range r {
 		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[14])
 		for v := range vecs {
-			VFMADD231PS(ymm[12+v], ymm[14], acc(i, v, vecs))
+			VFMADD231PS(ymm[12+v], ymm[14], accumulator(i, v, vecs))
 		}
 	}
 }
@@ -211,11 +211,11 @@ func (t *tileProgram) step(r, n, vecs, disp int) {
 // the fewer the operations, the more lines are within the processor's window.
 func (t *tileProgram) rowStep(vecs, disp int) {
 	if t.prefetchesAhead(1, 1, vecs) {
-		PREFETCHT0(Mem{Base: b0, Index: steps, Scale: 1})
+		PREFETCHT0(Mem{Base: b0, Index: chainSteps, Scale: 1})
 	}
 	VBROADCASTSS(Mem{Base: a0, Disp: disp}, ymm[14])
 	for v := range vecs {
-		VFMADD231PS(Mem{Base: b0, Disp: v * vector}, ymm[14], acc(0, v, vecs))
+		VFMADD231PS(Mem{Base: b0, Disp: v * vector}, ymm[14], accumulator(0, v, vecs))
 	}
 	ADDQ(bStride, b0)
 }
@@ -240,7 +240,7 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 		for v := range vecs {
 			b.Disp = v * vector
 			for i := range r {
-				VFMADD231PS(b, ymm[12+i], acc(i, p*vecs+v, n*vecs))
+				VFMADD231PS(b, ymm[12+i], accumulator(i, p*vecs+v, n*vecs))
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func (t *tileProgram) maskedStep(r, vecs, disp int) {
 		VBROADCASTSS(at3(a0, a3, aStride, i, disp), ymm[14])
 		for v := range vecs {
 			VBLENDVPS(ymm[14], ymm[11], ymm[12+v], ymm[10])
-			VFMADD231PS(ymm[10], ymm[14], acc(i, v, vecs))
+			VFMADD231PS(ymm[10], ymm[14], accumulator(i, v, vecs))
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (t *tileProgram) store(r, vecs int) {
 	}
 	for i := range r {
 		for v := range vecs {
-			VMOVUPS(acc(i, v, vecs), Mem{Base: cPtr, Disp: v * vector})
+			VMOVUPS(accumulator(i, v, vecs), Mem{Base: cPtr, Disp: v * vector})
 		}
 		ADDQ(cStride, cPtr)
 	}

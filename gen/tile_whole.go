@@ -26,7 +26,7 @@ func (t *tileProgram) wholeRows() {
 	t.beginWhole()
 	MOVQ(t.a, a0)
 	MOVQ(bPtr, b0)
-	MOVQ(steps, count)
+	MOVQ(chainSteps, stepsLeft)
 	along, done := t.label("wholeAlong"), t.label("wholeDone")
 	CMPQ(t.touched.line, Imm(0))
 	JNE(LabelRef(along))
@@ -64,13 +64,13 @@ func (t *tileProgram) wholeSteps(step string, beside func()) {
 	}
 	ADDQ(bStride, b0)
 	ADDQ(Imm(4), a0)
-	DECQ(count)
+	DECQ(stepsLeft)
 	JNE(LabelRef(step))
 }
 
 // beginWhole sets the sums, in registers and in c, to c·alpha, c or 0.
 func (t *tileProgram) beginWhole() {
-	from, alpha := a0, count
+	from, alpha := a0, stepsLeft
 	t.outputs.at(cPtr, cStride, from, a3)
 	MOVQ(t.outputs.first, alpha)
 	VBROADCASTSS(Mem{Base: alpha}, ymm[14])

@@ -318,18 +318,18 @@ func (p *tilesProgram) products(halves int) {
 			tileZero(first)
 			tileZero(second)
 		}
-		row, panel := tileRow, tilePanel
+		row, column := tileRow, tilePanel
 		if h == halves-1 {
-			row, panel = tileRest, tileEnding
+			row, column = tileRest, tileEnding
 		}
 		tileLoad(Mem{Base: tilesRow, Index: tilesRowStep, Scale: 1, Disp: h * tileInputs}, row)
-		tileLoad(Mem{Base: tilesPanel, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, panel)
-		signedDot.add(panel, row, first)
+		tileLoad(Mem{Base: tilesPanel, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, column)
+		signedDot.add(column, row, first)
 		if h == 0 {
 			LEAQ(Mem{Base: tilesPanel, Index: tilesSecond, Scale: 1}, tilesTemp)
 		}
-		tileLoad(Mem{Base: tilesTemp, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, panel)
-		signedDot.add(panel, row, second)
+		tileLoad(Mem{Base: tilesTemp, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, column)
+		signedDot.add(column, row, second)
 		if h%2 == 1 || h == halves-1 {
 			at := 2 * int(group) * tileBytes
 			tileStore(first, Mem{Base: tilesTurn, Index: tilesLine, Scale: 1, Disp: at})

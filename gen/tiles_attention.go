@@ -76,13 +76,13 @@ func (p *tilesProgram) chain() {
 	DECQ(tilesWhole)
 	SHRQ(Imm(6), tilesWhole)
 	JEQ(LabelRef("rest"))
-	step := func(row, panel tile) {
+	step := func(row, column tile) {
 		tileLoad(Mem{Base: tilesRowAt, Index: tilesRowStep, Scale: 1}, row)
-		tileLoad(Mem{Base: tilesPanelAt, Index: tilesLine, Scale: 1}, panel)
-		signedDot.add(panel, row, first)
+		tileLoad(Mem{Base: tilesPanelAt, Index: tilesLine, Scale: 1}, column)
+		signedDot.add(column, row, first)
 		LEAQ(Mem{Base: tilesPanelAt, Index: tilesSecond, Scale: 1}, tilesTemp)
-		tileLoad(Mem{Base: tilesTemp, Index: tilesLine, Scale: 1}, panel)
-		signedDot.add(panel, row, second)
+		tileLoad(Mem{Base: tilesTemp, Index: tilesLine, Scale: 1}, column)
+		signedDot.add(column, row, second)
 	}
 	Label("whole")
 	step(tileRow, tilePanel)
@@ -263,7 +263,7 @@ func tilesOrder() Mem {
 		at := i/4*4 + [4]int{0, 2, 1, 3}[i%4]
 		order[i/4] |= uint32(2*at) << (i % 4 * 8)
 	}
-	return words("tilesOrder", order[:]...)
+	return wordTable("tilesOrder", order[:]...)
 }
 
 // weighted makes outputs of the sums of the turn before.

@@ -120,7 +120,7 @@ func blockTileSizes() Mem {
 	for i, e := range sizes {
 		x[i/4] |= uint32(e) << (8 * (i % 4))
 	}
-	return words("blockTileSizes", x[:]...)
+	return wordTable("blockTileSizes", x[:]...)
 }
 
 // apart makes the sums of all blocks, and then floats of them.

@@ -52,8 +52,8 @@ func rowAddress(p0, p3, p6, stride reg.GPVirtual) func(r int) Mem {
 	}
 }
 
-// moved adds a displacement to every row's address.
-func moved(row func(r int) Mem, disp int) func(r int) Mem {
+// movedBy adds a displacement to every row's address.
+func movedBy(row func(r int) Mem, disp int) func(r int) Mem {
 	return func(r int) Mem {
 		m := row(r)
 		m.Disp += disp

@@ -70,7 +70,7 @@ func (t *triangle) outputs(name string) {
 	TEXT(name, noSplit, context)
 	t.begun = 1
 	scale := t.new()
-	VBROADCASTSS(field(param("x"), "rowsCall.scale"), scale)
+	VBROADCASTSS(fieldOf(param("x"), "rowsCall.scale"), scale)
 	t.rows(func() {}, func(sum []reg.VecVirtual) {
 		for i, o := range sum {
 			VMULPS(scale, o, o)
@@ -148,11 +148,11 @@ func (t *triangle) spill() {
 			base = shape
 		}
 		t.slots[name] = AllocLocal(8)
-		MOVQ(field(base, name), t.tmp)
+		MOVQ(fieldOf(base, name), t.tmp)
 		MOVQ(t.tmp, t.slots[name])
 	}
-	MOVQ(field(x, "rowsCall.u"), t.updates)
-	MOVQ(field(shape, "Shape.Updates"), t.step)
+	MOVQ(fieldOf(x, "rowsCall.u"), t.updates)
+	MOVQ(fieldOf(shape, "Shape.Updates"), t.step)
 }
 
 // row is the sums of n vectors of a row.
@@ -405,10 +405,10 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 		g.clear(v)
 	}
 	Load(Param("x"), g.left)
-	MOVQ(field(g.left, "pairCall.x"), g.x)
-	MOVQ(field(g.left, "pairCall.y"), g.y)
-	MOVQ(field(g.left, "pairCall.k"), g.k)
-	MOVQ(field(g.left, "pairCall.n"), g.left)
+	MOVQ(fieldOf(g.left, "pairCall.x"), g.x)
+	MOVQ(fieldOf(g.left, "pairCall.y"), g.y)
+	MOVQ(fieldOf(g.left, "pairCall.k"), g.k)
+	MOVQ(fieldOf(g.left, "pairCall.n"), g.left)
 	takes := keys && g.key != nil
 	if takes {
 		argument("pairCall.key", g.key)
@@ -422,8 +422,8 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 	VBROADCASTSS(Mem{Base: g.y}, second)
 	for i := range all * parts {
 		m := Mem{Base: g.k}
-		if panel := i / parts; panel < n {
-			m = g.panel(panel)
+		if index := i / parts; index < n {
+			m = g.panel(index)
 		}
 		VMOVUPS(m.Offset(i%parts*g.width), b)
 		if takes && i == n {

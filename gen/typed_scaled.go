@@ -92,5 +92,5 @@ func topByte(u int) Mem {
 	for i := range w {
 		w[i] = uint32(4*(i%4)+u)<<24 | 0x808080
 	}
-	return words(fmt.Sprintf("topByte%d", u), w...)
+	return wordTable(fmt.Sprintf("topByte%d", u), w...)
 }

@@ -24,10 +24,10 @@ func (t *typedProgram) tile(r, n int, overflow string) (asides func()) {
 	MOVQ(aPtr, a0)
 	everyThird(typedA, aStride, r)
 	end := name + "End"
-	MOVQ(t.steps, count)
+	MOVQ(t.steps, stepsLeft)
 	unroll := t.unroll()
 	if !t.format.grouped {
-		TESTQ(U32(unroll-1), count)
+		TESTQ(U32(unroll-1), stepsLeft)
 		JNE(LabelRef(name + "Part"))
 	}
 	Label(name)
@@ -37,7 +37,7 @@ func (t *typedProgram) tile(r, n int, overflow string) (asides func()) {
 	}
 	for u := range unroll {
 		if u > 0 && t.format.grouped { // the last group may have fewer steps
-			CMPQ(count, imm(u))
+			CMPQ(stepsLeft, imm(u))
 			JE(LabelRef(end))
 		} else if u > 0 {
 			Label(tileLabel(name+"Step", u))
@@ -50,7 +50,7 @@ func (t *typedProgram) tile(r, n int, overflow string) (asides func()) {
 	}
 	ADDQ(imm(lines*lineBytes), typedPrefetch)
 	t.advance(r, unroll)
-	SUBQ(imm(unroll), count)
+	SUBQ(imm(unroll), stepsLeft)
 	JG(LabelRef(name))
 	Label(end)
 	if t.scaled {
@@ -89,8 +89,8 @@ func (t *typedProgram) part(r int, name string) {
 // here.
 func (t *typedProgram) keepPrefetching() {
 	later := unique("laterTile")
-	MOVQ(t.rest, count)
-	CMPQ(count, t.rows)
+	MOVQ(t.rest, stepsLeft)
+	CMPQ(stepsLeft, t.rows)
 	JNE(LabelRef(later))
 	MOVQ(typedPrefetch, t.request)
 	move(t.b, t.requestNow)
