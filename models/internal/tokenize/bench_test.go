@@ -119,5 +119,13 @@ func BenchmarkTokens(b *testing.B) {
 				}
 			}
 		})
+		b.Run("kind="+kind+"/spans", func(b *testing.B) {
+			b.SetBytes(int64(len(prose)))
+			for b.Loop() {
+				if _, err := t.Spans(prose); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

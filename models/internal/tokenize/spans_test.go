@@ -111,9 +111,8 @@ func FuzzSpans(f *testing.F) {
 	})
 }
 
-// checkSpans makes sure that spans are of Encode's tokens, ascend and are whole letters. What a
-// normalizer that changes a letter for itself makes of a span has the token, and of bytes as
-// letters spans are known.
+// checkSpans makes sure that spans have Encode's tokens, ascend and are of whole letters. Where
+// tokens are bytes of the text it compares them with their definition.
 func checkSpans(t *testing.T, name string, tokenizer *Tokenizer, text string) {
 	t.Helper()
 	spans, err := tokenizer.Spans(text)

@@ -180,9 +180,13 @@ func (w *tracer) insert(text string, at int) {
 // for the last one. If there is no text, a letter before that was more replaces the first one.
 func (w *tracer) replace(start, end int, text string) {
 	w.text.WriteString(text)
-	if w.of.from == nil {
-		return
+	if w.of.from != nil {
+		w.trace(start, end, text)
 	}
+}
+
+// trace says where the letters of replace come from.
+func (w *tracer) trace(start, end int, text string) {
 	if text == "" {
 		for i := range w.more {
 			w.from[len(w.from)-1-i] = (*w.of.from)[start]

@@ -213,7 +213,7 @@ type unigramPart struct{ token, from, to int }
 
 // backwards adds the tokens of the best path. Neighbours that are unknown are one text.
 func (t *unigram) backwards(e *encoded, w traced, best []bestPath) {
-	var few [16]unigramPart
+	var few [8]unigramPart
 	found, word := few[:0], w.text // from the end
 	for to := len(word); to > 0; {
 		b := best[to]
