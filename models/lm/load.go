@@ -29,7 +29,8 @@ func loadFolder(path string, o *Options) (*Model, error) {
 		return tokenize.ReadBPE(l, vocab)
 	})
 	return load(l, &c, names, o, idle, read, func(t *tokenize.Tokenizer) []int {
-		return t.Ends(tokenize.Ends{Tokens: c.Stop, All: len(c.Stop) > 1})
+		t.Named = tokenize.Ends{Tokens: c.Stop, All: len(c.Stop) > 1}
+		return t.Ends(t.Named)
 	})
 }
 
@@ -46,7 +47,8 @@ func loadFile(path string, o *Options) (*Model, error) {
 		return nil, l.Err
 	}
 	return load(l, &c, names, o, idleTensorsGGUF(&c, names), read, func(t *tokenize.Tokenizer) []int {
-		return t.Ends(v.Named())
+		t.Named = v.Named()
+		return t.Ends(t.Named)
 	})
 }
 
