@@ -272,9 +272,10 @@ func TestPackBlocksErrors(t *testing.T) {
 		}
 	}
 	none := MatrixConfig{}
-	fails(18, 0, 1, 32, none, ErrOption, "t is BlockType(0), want a block type, Q8_0 to TQ2_0")
-	fails(18, TQ2_0+1, 1, 32, none, ErrOption,
-		"t is BlockType(19), want a block type, Q8_0 to TQ2_0")
+	for _, t := range []BlockType{0, BlockType(blocks.Last) + 1} {
+		fails(18, t, 1, 32, none, ErrOption, fmt.Sprintf(
+			"t is BlockType(%d), want a block type, Q8_0 to %v", int(t), blocks.Last))
+	}
 	fails(18, Q4_0, 1, 32, MatrixConfig{Format: F16}, ErrOption,
 		"MatrixConfig.Format is F16, want it unset: t says it")
 	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption,

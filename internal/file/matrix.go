@@ -44,7 +44,7 @@ var matrixFields = [fieldCount]field{
 // Formats of files of blocks: firstBlockFormat + BlockType. Those from 16 on lay otherwise.
 const (
 	firstBlockFormat = 32
-	lastBlockFormat  = firstBlockFormat + int(blocks.TQ2_0)
+	lastBlockFormat  = firstBlockFormat + int(blocks.Last)
 )
 
 // Matrix is a matrix as its file says.
