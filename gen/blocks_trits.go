@@ -10,9 +10,6 @@ import (
 // of 86 and 171 b·3ⁿ mod 256 reaches. Bytes lie with 128 added, so that comparisons with sign are
 // those; multiples have 128 added, too, since 128·3ⁿ mod 256 is 128.
 
-// tritWords is the words of an output of 256 inputs.
-const tritWords = 13
-
 // tritTable is, for each 32 inputs and each group of four, where their word is and what it is
 // multiplied by. A block's row is at 8 times four times the blocks that are left.
 func tritTable() Mem {
