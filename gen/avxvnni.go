@@ -17,8 +17,8 @@ import (
 var vexVNNI = map[string]int{"VPDPBUSD": 0x50, "VPDPWSSD": 0x52}
 
 // macroVNNI is the macro of such an instruction, and its text: words with what a disassembler reads
-// in them. Operands are two factors, of which VPDPBUSD takes bytes with sign from the first and
-// without sign from the second, and the sum.
+// in them. Operands are two factors, of which VPDPBUSD reads bytes with sign in the first and
+// without sign in the second, and the sum.
 func macroVNNI(i *ir.Instruction) (name, text string, ok bool) {
 	opcode, ok := vexVNNI[i.Opcode]
 	if !ok || !operand.IsYMM(i.Operands[1]) {

@@ -57,8 +57,8 @@ func (g *typesGo) unpackCase(kernel string, t blocks.Type, bias int) generate.Ca
 		table)}
 }
 
-// unpack writes the choice of kernels that unpack blocks. A set without one of its own for a type
-// has that of AVX2, but other levels.
+// unpack writes the choice of kernels that unpack blocks. For a type for which a set has none,
+// AVX2's kernel is called with the set's levels.
 func (g *typesGo) unpack(s blockSet, name, others, with string) {
 	var cases []generate.Case
 	for _, row := range blocktypes.Rows {
@@ -148,7 +148,7 @@ func (g *typesGo) multiply() {
 func (g *typesGo) traits() {
 	g.Comment("kernelsOf is what differs between kernels of a type.")
 	g.Line("var kernelsOf = [...]struct {")
-	g.Line("rowsAVX2  uint8 // of which multiplyAVX2 takes multiples")
+	g.Line("rowsAVX2  uint8 // multiplyAVX2 multiplies this many rows at a time")
 	g.Line("addedAVX2 uint8 // to integers that unpackAVX2 does not look up")
 	g.Line("fewAVX2   uint8 // the most rows of fewAVX2")
 	g.Line("fewAVX512 uint8 // and of fewAVX512\n}{")

@@ -229,8 +229,8 @@ func wordsFor(largest int) int {
 	return 2
 }
 
-// fewWords is that of products of few rows: 1 for bytes with sign, 0 with VNNI. Groups of half of
-// the inputs are at most four.
+// fewWords is wordsFor a type in products of few rows: 1 for bytes with sign, 0 with VNNI. Groups
+// of half of the inputs are at most four.
 func (s blockSet) fewWords(f blockForm) int {
 	switch {
 	case s.vnni:

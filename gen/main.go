@@ -1,8 +1,8 @@
 // Command gen makes the x86-64 assembly of package attn, with AVX2 and AVX-512; asm makes the arm64
 // one. See README.md.
 //
-// Every function here emits one kernel or one step of one. The mathematics is that of
-// kernel_generic.go, which each kernel equals bit for bit.
+// Every function here emits one kernel or one step of one. The mathematics is in
+// generic code, which each kernel equals bit for bit.
 package main
 
 import (
@@ -71,7 +71,7 @@ func twin(kernel string) string {
 	return name + "Generic"
 }
 
-// twinsOfBlocks are those of kernels over blocks, by what their names begin with.
+// twinsOfBlocks are the twins of kernels over blocks, by what their names begin with.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
 	"unpack": "unpackBlockGeneric"}
 

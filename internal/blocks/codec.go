@@ -63,7 +63,7 @@ func Restore(t Type, block, packed []byte, c int) {
 	}
 }
 
-// fileScales is the opposite of packScales. Bits come to those that are there.
+// fileScales is the opposite of packScales. It adds bits to what the block has.
 func (of *Traits) fileScales(to, part []byte, c, i int) {
 	first := part[c]
 	switch {
@@ -84,8 +84,8 @@ func (of *Traits) fileScales(to, part []byte, c, i int) {
 	}
 }
 
-// fileCodes is the opposite of what two does to the codes of a part. Bits come to those that are
-// there.
+// fileCodes is the opposite of what two does to the codes of a part. It adds bits to what the block
+// has.
 func (of *Traits) fileCodes(block, words []byte, c, i int) {
 	codes, upper := block[of.At.Codes:], block[of.At.Upper:]
 	switch of.Codes {

@@ -114,7 +114,7 @@ func (x *decoder) bytes(to []float32, codes []byte, d float32) {
 	}
 }
 
-// nibblesOf decodes the codes of part i, those of Floats half by half.
+// nibblesOf decodes the codes of part i, with Floats half by half.
 func (x *decoder) nibblesOf(to []float32, codes []byte, d float32, i int) {
 	first, _ := x.factors(d, 0, i, 0)
 	if x.Scaling != Floats {

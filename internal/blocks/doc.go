@@ -5,7 +5,7 @@
 // Panels of 16 outputs follow each other, and in a panel its blocks in the order of their inputs:
 // whoever multiplies reads one stream. A packed block is the blocks of 16 outputs: a header of 16
 // numbers, or of 32, and then the same bytes for each 32 inputs, scales before codes. All numbers
-// are little-endian. The header and the scales are those of [Scaling]:
+// are little-endian. [Scaling] says what the header and the scales are:
 //
 //	One      d as F16, or as BF16 of types whose d is a power of 2
 //	Offset   d and m as F16
@@ -17,7 +17,7 @@
 //
 // Scales are what d is multiplied by, with nothing added to them. Codes are words of four bytes, of
 // which word i of output c is at 4·(16·i + c), so four consecutive inputs lie together, as in
-// groups of I8. They are those of [Codes]:
+// groups of I8. [Codes] says which:
 //
 //	EightBits  8 words
 //	FourBits   4 words of nibbles, lower ones of inputs 0 to 15, upper ones of 16 to 31; with Floats

@@ -2,7 +2,7 @@ package blocks
 
 import "fmt"
 
-// Type is a format of weights in blocks; its values are those of the public one.
+// Type is a format of weights in blocks; its values are the public ones.
 type Type int
 
 const (
@@ -174,7 +174,7 @@ func (of *Traits) parts() int {
 	return of.Inputs / Inputs
 }
 
-// HasMinima reports whether there is something to take off, or to add, besides scales.
+// HasMinima reports whether minima are subtracted, or a number is added.
 func (of *Traits) HasMinima() bool { return scalings[of.Scaling].halves == 2 }
 
 // Valid reports whether there is such a type.

@@ -301,7 +301,7 @@ func multiplyAMX(s blocks.Scaling, x *blockCall) {
 
 // kernelsOf is what differs between kernels of a type.
 var kernelsOf = [...]struct {
-	rowsAVX2  uint8 // of which multiplyAVX2 takes multiples
+	rowsAVX2  uint8 // multiplyAVX2 multiplies this many rows at a time
 	addedAVX2 uint8 // to integers that unpackAVX2 does not look up
 	fewAVX2   uint8 // the most rows of fewAVX2
 	fewAVX512 uint8 // and of fewAVX512
