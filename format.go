@@ -31,9 +31,6 @@ const (
 	Blocks Format = Format(-1)
 )
 
-// valid reports whether there is such a format.
-func (f Format) valid() bool { return kernel.Format(f).Valid() }
-
 // String returns the name of the format.
 func (f Format) String() string { return kernel.Format(f).String() }
 

@@ -127,13 +127,6 @@ func (v View[T]) Row(b, h, i int) []T {
 // The rest is for views that were validated: their strides are explicit, and 0 repeats, see
 // checkView.
 
-// checked is a valid view as checkView leaves it. Of one that checkView has had it is another one,
-// if that repeats all of its elements.
-func (v View[T]) checked() View[T] {
-	v.SB, v.SH, v.SL = v.Strides()
-	return v
-}
-
 // offset returns the index in Data of element (b, h, i, 0).
 func (v *View[T]) offset(b, h, i int) int { return b*v.SB + h*v.SH + i*v.SL }
 
