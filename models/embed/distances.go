@@ -16,12 +16,12 @@ func (m *Model) loadDistances(b *builder) {
 	n := m.description.longest
 	m.distance = make([]float32, m.heads*n*n)
 	line := make([]float32, 2*n-1) // indexed by key − query + n − 1
-	for head := range m.heads {
+	for h := range m.heads {
 		for i := range line {
-			line[i] = weights[bucket(i-(n-1), m.buckets)*m.heads+head]
+			line[i] = weights[bucket(i-(n-1), m.buckets)*m.heads+h]
 		}
 		for query := range n {
-			copy(m.distance[(head*n+query)*n:][:n], line[n-1-query:])
+			copy(m.distance[(h*n+query)*n:][:n], line[n-1-query:])
 		}
 	}
 }
@@ -32,12 +32,12 @@ const farthest = 128
 // bucket returns the bucket of a distance, key − query. Half of the buckets are for keys before the
 // query, half for keys after it. Of either half, the first half of buckets have one distance each;
 // the others divide the distances up to farthest on a logarithmic scale.
-func bucket(distance, buckets int) int {
+func bucket(offset, buckets int) int {
 	side, first := buckets/2, 0
-	if distance > 0 {
+	if offset > 0 {
 		first = side
 	}
-	n := max(distance, -distance)
+	n := max(offset, -offset)
 	exact := side / 2
 	if n < exact {
 		return first + n
@@ -49,11 +49,11 @@ func bucket(distance, buckets int) int {
 	return first + exact + wide
 }
 
-// reaches reports whether (n/exact)^parts ≥ (farthest/exact)^k. For 32 buckets float64 is exact
+// reaches reports whether (n/exact)^pieces ≥ (farthest/exact)^k. For 32 buckets float64 is exact
 // here, and so is T5's code at powers of two.
-func reaches(n, exact, k, parts int) bool {
+func reaches(n, exact, k, pieces int) bool {
 	left, right := 1.0, 1.0
-	for range parts {
+	for range pieces {
 		left *= float64(n) / float64(exact)
 	}
 	for range k {

@@ -95,7 +95,7 @@ func (m *Model) openGGUF(l *weights.Loader) {
 	} else if k.Base != nil {
 		l.Check("", fmt.Errorf("bert.rope.freq_base is %v, want none: positions have a table", *k.Base))
 	}
-	m.description, m.sentence = d, usual()
+	m.description, m.sentence = d, usualSentence()
 	if p := k.Pooling; p != nil {
 		if *p == rankPooling {
 			m.scored = append([]string{}, k.Labels...)

@@ -68,7 +68,7 @@ func (m *Model) openGGUFQwen3(l *weights.Loader) {
 		}
 	}
 	d.rope = &nn.RopeConfig{Dim: d.width, Base: k.Base}
-	m.description, m.sentence = d, usual()
+	m.description, m.sentence = d, usualSentence()
 	m.modes = pooling{"lasttoken"}
 	m.noEnd = vocabulary.EndsTexts(endOfText)
 	switch p := *cmp.Or(k.Pooling, new(rankPooling)); {

@@ -59,12 +59,12 @@ func readGTE(l *weights.Loader, kind string) *description {
 		}
 		// As Su (kexue.fm/archives/9706) has it: the base times the factor, and frequencies divided by
 		// its root that makes the slowest one as slow as the factor wants it. Square roots are exact.
-		root := s.Factor
+		factor := s.Factor
 		for ; pairs > 1; pairs /= 2 {
-			root = math.Sqrt(root)
+			factor = math.Sqrt(factor)
 		}
 		d.rope.Base *= s.Factor
-		d.rope.Scaling = nn.RopeScaling{Type: nn.LinearScaling, Factor: root}
+		d.rope.Scaling = nn.RopeScaling{Type: nn.LinearScaling, Factor: factor}
 	}
 	return d
 }

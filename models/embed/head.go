@@ -151,8 +151,8 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 		return b.Linear(kind, m.hidden, bias, weights.Part{Name: whole, Out: out})
 	}
 	if n.dense != "" {
-		dense := loadDense(n.dense, !n.noBias, m.hidden)
-		h.dense = &dense
+		loaded := loadDense(n.dense, !n.noBias, m.hidden)
+		h.dense = &loaded
 	}
 	if n.norm != "" {
 		at := b.at

@@ -43,8 +43,8 @@ type Model struct {
 
 const configJSON = "config.json"
 
-// kinds maps values of model_type to functions that read such a model's description.
-var kinds = map[string]func(l *weights.Loader, kind string) *description{
+// modelKinds maps values of model_type to functions that read such a model's description.
+var modelKinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
 	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
@@ -121,7 +121,7 @@ func readDescription(l *weights.Loader) *description {
 	if first.Type != nil {
 		kind = *first.Type
 	}
-	read := kinds[kind]
+	read := modelKinds[kind]
 	for _, name := range first.Architectures {
 		if first.Type == nil && !strings.HasPrefix(name, "Bert") {
 			l.Check(configJSON, fmt.Errorf("architectures is %q and model_type is not there, want one of %s",
@@ -136,7 +136,7 @@ func readDescription(l *weights.Loader) *description {
 	return read(l, kind)
 }
 
-func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") }
+func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(modelKinds)), ", ") }
 
 // build loads the weights.
 func (m *Model) build(l *weights.Loader) {

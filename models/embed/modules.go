@@ -34,8 +34,8 @@ type sentence struct {
 // step is a step after the pooling: a dense layer or, if that is nil, normalization.
 type step struct{ *dense }
 
-// usual returns the defaults for models without such files.
-func usual() sentence {
+// usualSentence returns the defaults for models without such files.
+func usualSentence() sentence {
 	return sentence{modes: pooling{"mean"}, steps: []step{{}}, withPrompt: true, similarity: "cosine"}
 }
 
@@ -54,7 +54,7 @@ func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:
 // modules are a Transformer, a Pooling and a Normalize.
 func readSentence(l *weights.Loader, width int) sentence {
 	const file = "modules.json"
-	s, list := usual(), []module(nil)
+	s, list := usualSentence(), []module(nil)
 	l.OptionalJSON(file, &list, strictjson.Idle{"kwargs": {"[]"}})
 	if list == nil {
 		list = []module{{Type: "Transformer"}, {Type: "Pooling"}, {Type: "Normalize"}}

@@ -214,8 +214,8 @@ func (s *sentence) readPooling(l *weights.Loader, path string, width int) int {
 
 // overridePooling replaces the poolings of the files by Options.Pooling.
 func (s *sentence) overridePooling(modes pooling) error {
-	for _, step := range s.steps {
-		if step.dense != nil && len(modes) != len(s.modes) {
+	for _, next := range s.steps {
+		if next.dense != nil && len(modes) != len(s.modes) {
 			return fmt.Errorf("Options.Pooling has %d poolings, want %d, for which the layer after them "+
 				"was trained", len(modes), len(s.modes))
 		}

@@ -34,7 +34,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 	if err := cmp.Or(d.check(keys), s.checkKind()); err != nil {
 		return nil, err
 	}
-	m := &Model{options: o, path: "random", description: d, sentence: usual(),
+	m := &Model{options: o, path: "random", description: d, sentence: usualSentence(),
 		texts: tokenize.HashedTexts(s.Vocab, 512)}
 	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
 	b := newBuilder(l, d)

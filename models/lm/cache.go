@@ -53,8 +53,8 @@ func queriesOf(pieces []piece) (queries []int) {
 	return queries
 }
 
-// each calls f with the rows of each piece: its first, and the one after its last.
-func each(pieces []piece, f func(i, from, to int)) {
+// eachPiece calls f with the rows of each piece: its first, and the one after its last.
+func eachPiece(pieces []piece, f func(i, from, to int)) {
 	from := 0
 	for i, p := range pieces {
 		f(i, from, from+len(p.tokens))

@@ -227,31 +227,31 @@ func (f *configFile) checkKeys(*config) error {
 		said any
 		has  bool
 	}{
-		{"attn_logit_softcapping", said(f.ScoreCap), f.of.scoreCap >= 0},
-		{"final_logit_softcapping", said(f.LogitCap), f.of.logitCap >= 0},
-		{"query_pre_attn_scalar", said(f.QueryScalar), f.of.queryScalar},
-		{"sliding_window_pattern", said(f.Period), f.of.window == windowOfPeriod},
-		{"_sliding_window_pattern", said(f.OldPeriod), f.of.window == windowOfPeriod},
-		{"rope_local_base_freq", said(f.LocalTheta), f.of.localTheta > 0},
-		{"original_max_position_embeddings", said(f.Original), f.of.longRotation},
-		{"num_experts", said(f.Experts), isQwenMoE},
-		{"num_local_experts", said(f.LocalExperts), f.of.mixture > sharedExperts},
-		{"num_experts_per_tok", said(f.Used), f.of.mixture > noExperts},
-		{"moe_intermediate_size", said(f.ExpertFFN), isQwenMoE},
-		{"shared_expert_intermediate_size", said(f.SharedFFN), f.of.mixture == sharedExperts},
-		{"norm_topk_prob", said(f.Normalized), isQwenMoE},
-		{"decoder_sparse_step", said(f.Step), isQwenMoE},
-		{"qkv_bias", said(f.QKVBias), f.of.mixture == sharedExperts},
-		{"full_attention_interval", said(f.Interval), f.of.states},
-		{"linear_conv_kernel_dim", said(f.ConvWidth), f.of.states},
-		{"linear_key_head_dim", said(f.StateKeyDim), f.of.states},
-		{"linear_value_head_dim", said(f.StateValueDim), f.of.states},
-		{"linear_num_key_heads", said(f.StateKeyHeads), f.of.states},
-		{"linear_num_value_heads", said(f.StateHeads), f.of.states},
-		{"attn_output_gate", said(f.OutputGate), f.of.states},
-		{"swiglu_limit", said(f.Limit), f.of.limit > 0},
-		{"swiglu_alpha", said(f.Alpha), f.of.limit > 0},
-		{"quantization_config", said(f.Quantized), f.of.mixture == biasedExperts},
+		{"attn_logit_softcapping", valueOf(f.ScoreCap), f.of.scoreCap >= 0},
+		{"final_logit_softcapping", valueOf(f.LogitCap), f.of.logitCap >= 0},
+		{"query_pre_attn_scalar", valueOf(f.QueryScalar), f.of.queryScalar},
+		{"sliding_window_pattern", valueOf(f.Period), f.of.window == windowOfPeriod},
+		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
+		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0},
+		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
+		{"num_experts", valueOf(f.Experts), isQwenMoE},
+		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts},
+		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts},
+		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE},
+		{"shared_expert_intermediate_size", valueOf(f.SharedFFN), f.of.mixture == sharedExperts},
+		{"norm_topk_prob", valueOf(f.Normalized), isQwenMoE},
+		{"decoder_sparse_step", valueOf(f.Step), isQwenMoE},
+		{"qkv_bias", valueOf(f.QKVBias), f.of.mixture == sharedExperts},
+		{"full_attention_interval", valueOf(f.Interval), f.of.states},
+		{"linear_conv_kernel_dim", valueOf(f.ConvWidth), f.of.states},
+		{"linear_key_head_dim", valueOf(f.StateKeyDim), f.of.states},
+		{"linear_value_head_dim", valueOf(f.StateValueDim), f.of.states},
+		{"linear_num_key_heads", valueOf(f.StateKeyHeads), f.of.states},
+		{"linear_num_value_heads", valueOf(f.StateHeads), f.of.states},
+		{"attn_output_gate", valueOf(f.OutputGate), f.of.states},
+		{"swiglu_limit", valueOf(f.Limit), f.of.limit > 0},
+		{"swiglu_alpha", valueOf(f.Alpha), f.of.limit > 0},
+		{"quantization_config", valueOf(f.Quantized), f.of.mixture == biasedExperts},
 	} {
 		if k.said != nil && !k.has {
 			return fmt.Errorf("%s is %v, want no such key for model_type %s", k.key, k.said, f.of.kind)
@@ -260,8 +260,8 @@ func (f *configFile) checkKeys(*config) error {
 	return nil
 }
 
-// said is what a key says, nil if it is not there.
-func said[T any](x *T) any {
+// valueOf is what a key says, nil if it is not there.
+func valueOf[T any](x *T) any {
 	if x == nil {
 		return nil
 	}

@@ -156,33 +156,33 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 	r.multiply(s.outputs, product{&r.hidden, &d.out})
 }
 
-// kept is what a layer keeps of a sequence.
-type kept struct {
+// layerState is what a layer keeps of a sequence.
+type layerState struct {
 	conv  *nn.Conv
 	state *linattn.State
 	mark  int // tokens to which it can go back
 }
 
-func newKept(d *delta, s *states) (kept, error) {
+func newKept(d *delta, s *states) (layerState, error) {
 	conv, err := nn.NewConv(d.conv)
 	if err != nil {
-		return kept{}, err
+		return layerState{}, err
 	}
 	state, err := linattn.NewState(s.config())
-	return kept{conv: conv, state: state}, err
+	return layerState{conv: conv, state: state}, err
 }
 
 // fork is the first n tokens for another sequence, if the state can go back there.
-func (k kept) fork(n int) (kept, bool) {
-	f := kept{k.conv.Fork(), k.state.Fork(), k.mark}
+func (k layerState) fork(n int) (layerState, bool) {
+	f := layerState{k.conv.Fork(), k.state.Fork(), k.mark}
 	if f.state.Truncate(n) != nil || f.conv.Truncate(n) != nil {
 		f.release()
-		return kept{}, false
+		return layerState{}, false
 	}
 	return f, true
 }
 
-func (k kept) release() {
+func (k layerState) release() {
 	if k.state != nil {
 		_ = k.state.Close() // it is open, so nothing can fail
 	}

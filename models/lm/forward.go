@@ -138,7 +138,7 @@ func (r *runner) join(after, next []float32) {
 
 // queriesAndKeys computes those of the normed rows beside other products: rows of both, whose heads
 // are normed, if the model does that, and rotated together.
-func (r *runner) queriesAndKeys(l *layer, others ...product) (q, k attn.Tensor) {
+func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.Tensor) {
 	d, heads, rows := r.HeadDim, r.Heads+r.KVHeads, len(r.normed)/r.Dim
 	r.qk = resize(r.qk, rows*heads*d)
 	rest := r.qk[min(r.Heads*d, len(r.qk)):]
@@ -172,7 +172,7 @@ func (r *runner) feedForward(i int) {
 }
 
 // dense is what a network makes of the normed rows.
-func (r *runner) dense(to *[]float32, l *layer) {
+func (r *runner) dense(to *[]float32, l *decoderLayer) {
 	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
 	r.gated(&r.active, r.gate, r.up)
 	r.multiply(r.active, product{to, &l.down})

@@ -31,7 +31,7 @@ func (o *options) open() (*model, *tokenizer.Tokenizer, error) {
 	if o.integers {
 		given.Products = Integers
 	}
-	m, err := read(o.model, given)
+	m, err := readModel(o.model, given)
 	if err != nil {
 		return nil, nil, err
 	}

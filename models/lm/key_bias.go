@@ -109,7 +109,7 @@ func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, er
 }
 
 // randomRows sets what a layer's matrices get to normed rows, the same for all layers.
-func (r *runner) randomRows(l *layer, n int) {
+func (r *runner) randomRows(l *decoderLayer, n int) {
 	source := rand.New(rand.NewPCG(1, 1))
 	r.x = resize(r.x, n*r.Dim)
 	for i := range r.x {

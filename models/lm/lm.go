@@ -111,7 +111,7 @@ type Model struct {
 // it. Files must not change while the model is open. The error names the file and what is wrong
 // with it; it is [attn.ErrOption] for Options that do not fit.
 func Open(path string, o Options) (*Model, error) {
-	m, err := read(path, o)
+	m, err := readModel(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func Open(path string, o Options) (*Model, error) {
 	return m.start()
 }
 
-// read reads a model that does not run yet.
-func read(path string, o Options) (*Model, error) {
+// readModel reads a model that does not run yet.
+func readModel(path string, o Options) (*Model, error) {
 	stored := isFile(path)
 	if err := o.complete(stored); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 type mixture struct {
 	router          weights.Linear
 	gate, up, down  weights.Experts
-	shared          *layer         // a network that all tokens use, too; nil for none
+	shared          *decoderLayer  // a network that all tokens use, too; nil for none
 	share           weights.Linear // of it, as the sigmoid of one output
 	expertsOfAToken int
 }
@@ -40,7 +40,7 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	// A step of one token reads only some of them.
 	b.unread += (b.Packed - before) / e.Count * (e.Count - e.Used)
 	if e.Shared > 0 {
-		m.shared = &layer{
+		m.shared = &decoderLayer{
 			gate: b.linear(b.part(n.sharedGate, e.Shared), b.Dim, false),
 			up:   b.linear(b.part(n.sharedUp, e.Shared), b.Dim, false),
 			down: b.linear(b.part(n.sharedDown, b.Dim), e.Shared, false),

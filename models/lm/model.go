@@ -13,15 +13,15 @@ import (
 type model struct {
 	config
 	embedding *weights.Table // a row for each token
-	layers    []layer
+	layers    []decoderLayer
 	norm      []float32
 	head      weights.Linear // from the last state to a logit for each token
 	packed    int            // bytes of matrices,
 	memory    int            // and of all weights
 }
 
-// layer is one block of the decoder.
-type layer struct {
+// decoderLayer is one block of the decoder.
+type decoderLayer struct {
 	attentionNorm, ffnNorm       []float32
 	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
 	qNorm, kNorm                 []float32 // of one head; nil for none
@@ -117,8 +117,8 @@ type layerBuilder struct {
 	unread int
 }
 
-func (b *layerBuilder) layer(i int, n *layerNames) layer {
-	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
+func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
+	l := decoderLayer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
 	if b.States.of(i) {
 		l.delta = b.delta(n)
 	} else {
@@ -154,7 +154,7 @@ func (b *layerBuilder) norm(name string, n int) []float32 {
 
 // attention reads matrices of queries, keys and values, which may be rows of one tensor, and the
 // one of the output.
-func (b *layerBuilder) attention(l *layer, n *layerNames) {
+func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
 	rows := q
 	if b.Gated {
@@ -178,7 +178,7 @@ func (b *layerBuilder) attention(l *layer, n *layerNames) {
 }
 
 // network reads the matrices of a feed-forward network, of which two may be rows of one tensor.
-func (b *layerBuilder) network(l *layer, n *layerNames) {
+func (b *layerBuilder) network(l *decoderLayer, n *layerNames) {
 	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
 	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
 	l.up = b.linear(parts[1], b.Dim, b.FFNBias)

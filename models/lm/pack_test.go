@@ -75,7 +75,7 @@ func TestPackRefuses(t *testing.T) {
 	pack := at(t, "packed")
 	start := func(path string, o Options) error {
 		o.Pack = pack
-		_, err := read(path, o)
+		_, err := readModel(path, o)
 		return err
 	}
 	must(t, start(one, Options{}))

@@ -28,7 +28,7 @@ type pages struct {
 type paged struct {
 	cache  *pages
 	layers []*attn.Sequence // nil for layers that keep states,
-	kept   []kept           // which are here
+	kept   []layerState     // which are here
 }
 
 // newPages makes stores that fill the memory of the settings; without a bound, for a sequence in
@@ -145,8 +145,8 @@ func pageBytes(m *model, s *settings) (int, error) {
 // pagesOf is how many pages some tokens fill.
 func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
-func storeConfig(m *model, s *settings, pages int) attn.StoreConfig {
-	return attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: pages,
+func storeConfig(m *model, s *settings, count int) attn.StoreConfig {
+	return attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: count,
 		Format: s.keys, ValueFormat: s.values}
 }
 
@@ -172,11 +172,11 @@ func (c *pages) sequence() paged {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sequences++
-	return paged{cache: c, kept: make([]kept, len(c.stores))}
+	return paged{cache: c, kept: make([]layerState, len(c.stores))}
 }
 
 // keep adds a layer that keeps states.
-func (s *paged) keep(layer int, k kept) {
+func (s *paged) keep(layer int, k layerState) {
 	s.layers, s.kept[layer] = append(s.layers, nil), k
 	s.cache.mu.Lock()
 	s.cache.open[k.state] = true
@@ -206,7 +206,7 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 // append adds rows to a layer's sequences, which it returns.
 func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*attn.Sequence,
 	err error) {
-	each(pieces, func(i, from, to int) {
+	eachPiece(pieces, func(i, from, to int) {
 		s := pieces[i].seq.(paged).layers[layer]
 		seqs, err = append(seqs, s), cmp.Or(err,
 			c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))

@@ -189,7 +189,7 @@ func (s *scaling) completeLong(positions float64) error {
 }
 
 // yarnMagnitude is what yarn multiplies by, where nothing else is given, for a scale of 1.
-func yarnMagnitude(factor, scale float64) float64 { return float64(0.1*scale*nn.Log(factor)) + 1 }
+func yarnMagnitude(factor, times float64) float64 { return float64(0.1*times*nn.Log(factor)) + 1 }
 
 // ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
 func (c *config) ramp() nn.RopeScaling {

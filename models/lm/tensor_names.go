@@ -133,13 +133,13 @@ func ggufStates(n *tensorNames) {
 
 // within are names of a model in a file that has another one for images, too.
 func (n *tensorNames) within(l *weights.Loader) *tensorNames {
-	for _, prefix := range []string{"model.language_model.", "language_model.model."} {
-		if !l.Has(prefix + "embed_tokens.weight") {
+	for _, before := range []string{"model.language_model.", "language_model.model."} {
+		if !l.Has(before + "embed_tokens.weight") {
 			continue
 		}
 		inner := n.with(func(n *tensorNames) {
 			for _, name := range []*string{&n.embedding, &n.norm, &n.layer} {
-				*name = prefix + strings.TrimPrefix(*name, "model.")
+				*name = before + strings.TrimPrefix(*name, "model.")
 			}
 			if l.Has("language_model.lm_head.weight") {
 				n.head = "language_model.lm_head"

@@ -2,13 +2,13 @@ package jinja
 
 import "strings"
 
-// attribute is a value's attribute: v.name.
-type attribute struct {
+// attributeOf is a value's attribute: v.name.
+type attributeOf struct {
 	of   expression
 	name string
 }
 
-func (a *attribute) eval(r *run, s *scope) value {
+func (a *attributeOf) eval(r *run, s *scope) value {
 	v := r.eval(a.of, s)
 	if found, ok := r.attribute(v, a.name); ok {
 		return found
@@ -16,13 +16,13 @@ func (a *attribute) eval(r *run, s *scope) value {
 	if found, ok := r.element(v, textOf(a.name, 0)); ok {
 		return found
 	}
-	return missing(v, a.name)
+	return missingValue(v, a.name)
 }
 
-// item is a value's item: v[key].
-type item struct{ of, key expression }
+// subscript is a value's item: v[key].
+type subscript struct{ of, key expression }
 
-func (i *item) eval(r *run, s *scope) value {
+func (i *subscript) eval(r *run, s *scope) value {
 	v := r.eval(i.of, s)
 	return r.item(v, r.eval(i.key, s))
 }
@@ -33,16 +33,16 @@ func (r *run) item(v, k value) value {
 	}
 	t, ok := k.(text)
 	if !ok {
-		return missing(v, string(r.repr(k)))
+		return missingValue(v, string(r.repr(k)))
 	}
 	name := r.plain(t)
 	if found, ok := r.attribute(v, name); ok {
 		return found
 	}
-	return missing(v, name)
+	return missingValue(v, name)
 }
 
-func missing(v value, name string) value {
+func missingValue(v value, name string) value {
 	return undefined{"a value of type " + typeName(v) + " has no " + name}
 }
 
@@ -58,7 +58,7 @@ func (r *run) attribute(v value, name string) (value, bool) {
 	case *loop:
 		return v.attribute(name)
 	}
-	return method(v, name)
+	return methodOf(v, name)
 }
 
 // element is what a sequence or mapping has at a key.
@@ -72,7 +72,7 @@ func (r *run) element(v, k value) (value, bool) {
 		if i, ok := place(n, len(v)); ok && isInt {
 			return v[i : i+1], true
 		}
-	case *list:
+	case *listValue:
 		if i, ok := place(n, len(v.items)); ok && isInt {
 			return v.items[i], true
 		}
@@ -106,7 +106,7 @@ func (p *slice) eval(r *run, s *scope) value {
 	defined(v)
 	n, ok := length(v)
 	switch v.(type) {
-	case text, *list, tuple:
+	case text, *listValue, tuple:
 	default:
 		ok = false
 	}
@@ -172,7 +172,7 @@ func pick(v value, at []int) value {
 	case tuple:
 		return tuple(picked(v, at))
 	}
-	return &list{picked(v.(*list).items, at)}
+	return &listValue{picked(v.(*listValue).items, at)}
 }
 
 func picked(items []value, at []int) []value {

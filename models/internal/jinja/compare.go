@@ -6,7 +6,7 @@ import "slices"
 func (r *run) equal(a, b value) bool {
 	defer r.deeper()()
 	r.charge(workOfStep)
-	if x, y, f, g, ints, floats := numbers(a, b); ints {
+	if x, y, f, g, ints, floats := bothNumbers(a, b); ints {
 		return x == y
 	} else if floats {
 		return f == g
@@ -21,8 +21,8 @@ func (r *run) equal(a, b value) bool {
 		b, ok := plainText(b).(text)
 		r.charge(min(len(a), len(b)))
 		return ok && sameText(a, b)
-	case *list:
-		b, ok := b.(*list)
+	case *listValue:
+		b, ok := b.(*listValue)
 		return ok && (a == b || r.equalItems(a.items, b.items))
 	case tuple:
 		b, ok := b.(tuple)
@@ -63,7 +63,7 @@ func (r *run) order(op kind, a, b value) int {
 	r.charge(workOfStep)
 	defined(a)
 	defined(b)
-	if x, y, f, g, ints, floats := numbers(a, b); ints {
+	if x, y, f, g, ints, floats := bothNumbers(a, b); ints {
 		return compare(x, y)
 	} else if floats {
 		if f != f || g != g {
@@ -77,8 +77,8 @@ func (r *run) order(op kind, a, b value) int {
 			r.charge(min(len(x), len(y)))
 			return slices.CompareFunc(x, y, func(a, b rune) int { return compare(char(a), char(b)) })
 		}
-	case *list:
-		if y, ok := b.(*list); ok {
+	case *listValue:
+		if y, ok := b.(*listValue); ok {
 			return r.orderItems(op, x.items, y.items)
 		}
 	case tuple:

@@ -44,7 +44,7 @@ func (r *run) variable(name string, s *scope) value {
 
 type listOf struct{ items []expression }
 
-func (l *listOf) eval(r *run, s *scope) value { return &list{r.evalAll(l.items, s)} }
+func (l *listOf) eval(r *run, s *scope) value { return &listValue{r.evalAll(l.items, s)} }
 
 type tupleOf struct{ items []expression }
 
@@ -94,7 +94,7 @@ func (n *not) eval(r *run, s *scope) value { return !truth(r.eval(n.of, s)) }
 
 type minus struct{ of expression }
 
-func (m *minus) eval(r *run, s *scope) value { return negative(r.eval(m.of, s)) }
+func (m *minus) eval(r *run, s *scope) value { return negate(r.eval(m.of, s)) }
 
 type plus struct{ of expression }
 

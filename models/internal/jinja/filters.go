@@ -10,24 +10,25 @@ import (
 // filter makes another value of one.
 type filter func(r *run, v value, a *arguments) value
 
-var filters map[string]filter
+var filtersByName map[string]filter
 
 // Filters use filters, by their names.
 func init() {
-	filters = map[string]filter{
+	filtersByName = map[string]filter{
 		"abs": absolute, "capitalize": methodFilter("capitalize"), "count": lengthFilter,
-		"d": usual, "default": usual, "dictsort": dictSort, "e": escapeFilter, "escape": escapeFilter,
-		"first": first, "float": floatFilter, "format": formatFilter, "indent": indent,
-		"int": intFilter, "items": itemsFilter, "join": joinFilter, "last": last,
+		"d": defaultFilter, "default": defaultFilter, "dictsort": dictSort, "e": escapeFilter,
+		"escape": escapeFilter, "first": firstFilter, "float": floatFilter, "format": formatFilter,
+		"indent": indent,
+		"int":    intFilter, "items": itemsFilter, "join": joinFilter, "last": last,
 		"length": lengthFilter, "list": listFilter, "lower": methodFilter("lower"),
 		"map": ofSome(mapFilter), "max": extreme("max", 1), "min": extreme("min", -1),
-		"reject":     ofSome(choose("reject", false, false)),
-		"rejectattr": ofSome(choose("rejectattr", true, false)), "replace": replace,
-		"reverse": reverse, "round": round, "safe": safeFilter,
-		"select":     ofSome(choose("select", false, true)),
-		"selectattr": ofSome(choose("selectattr", true, true)), "sort": sorted, "string": stringFilter,
-		"sum": sum, "title": title, "tojson": toJSON, "trim": trim, "unique": unique,
-		"upper": methodFilter("upper"),
+		"reject":     ofSome(chooseFilter("reject", false, false)),
+		"rejectattr": ofSome(chooseFilter("rejectattr", true, false)), "replace": replace,
+		"reverse": reverseFilter, "round": round, "safe": safeFilter,
+		"select":     ofSome(chooseFilter("select", false, true)),
+		"selectattr": ofSome(chooseFilter("selectattr", true, true)), "sort": sorted,
+		"string": stringFilter, "sum": sum, "title": title, "tojson": toJSON, "trim": trim,
+		"unique": unique, "upper": methodFilter("upper"),
 	}
 }
 
@@ -54,10 +55,10 @@ func absolute(r *run, v value, a *arguments) value {
 	} else if n, ok := integer(v); ok && n >= 0 {
 		return n
 	}
-	return negative(v)
+	return negate(v)
 }
 
-func usual(_ *run, v value, a *arguments) value {
+func defaultFilter(_ *run, v value, a *arguments) value {
 	args := a.take("default", 0, "default_value", "boolean")
 	_, missing := v.(undefined)
 	if missing || truthOr(args[1], false) && !truth(v) {

@@ -17,10 +17,10 @@ func lengthFilter(_ *run, v value, a *arguments) value {
 
 func listFilter(r *run, v value, a *arguments) value {
 	a.take("list", 0)
-	return &list{r.both(r.each(v), nil)}
+	return &listValue{r.both(r.each(v), nil)}
 }
 
-func first(r *run, v value, a *arguments) value {
+func firstFilter(r *run, v value, a *arguments) value {
 	a.take("first", 0)
 	if items := r.each(v); len(items) > 0 {
 		return items[0]
@@ -51,7 +51,7 @@ func itemsFilter(_ *run, v value, a *arguments) value {
 	return nil
 }
 
-func reverse(r *run, v value, a *arguments) value {
+func reverseFilter(r *run, v value, a *arguments) value {
 	a.take("reverse", 0)
 	if t, ok := v.(text); ok {
 		t = slices.Clone(t)
@@ -113,7 +113,7 @@ func (r *run) applied(what string, a *arguments) func(value) value {
 		fail("%s: want a filter's name or attribute=", what)
 	}
 	name := r.plain(textOr(a.positions[0], ""))
-	f := filters[name]
+	f := filtersByName[name]
 	if f == nil {
 		fail("there is no filter %s", name)
 	}
@@ -149,8 +149,8 @@ func ofSome(f filter) filter {
 	}
 }
 
-// choose takes the items of which a test is as wanted, or their attributes are.
-func choose(what string, attribute, want bool) filter {
+// chooseFilter keeps the items of which a test is as wanted, or their attributes are.
+func chooseFilter(what string, attribute, want bool) filter {
 	return func(r *run, v value, a *arguments) value {
 		get, a := func(v value) value { return v }, &arguments{a.positions, a.names, a.values}
 		if attribute {
@@ -224,13 +224,13 @@ func sorted(r *run, v value, a *arguments) value {
 	var all []keyed
 	for _, item := range r.each(v) {
 		r.charge(workOfEntry)
-		by := &list{}
+		by := &listValue{}
 		for _, get := range gets {
 			by.items = append(by.items, r.folded(get(item), truthOr(args[1], false)))
 		}
 		all = append(all, keyed{by, item})
 	}
-	return &list{r.ordered(all, truthOr(args[0], false))}
+	return &listValue{r.ordered(all, truthOr(args[0], false))}
 }
 
 func dictSort(r *run, v value, a *arguments) value {
@@ -249,7 +249,7 @@ func dictSort(r *run, v value, a *arguments) value {
 	for _, pair := range r.each(view{d, "items"}) {
 		all = append(all, keyed{r.folded(pair.(tuple)[by], truthOr(args[0], false)), pair})
 	}
-	return &list{r.ordered(all, truthOr(args[2], false))}
+	return &listValue{r.ordered(all, truthOr(args[2], false))}
 }
 
 func unique(r *run, v value, a *arguments) value {

@@ -58,7 +58,7 @@ func (j *jsonWriter) value(v value, depth int) {
 		j.quoted(v)
 	case markup:
 		j.quoted(v.text)
-	case *list:
+	case *listValue:
 		j.list(v.items, depth)
 	case tuple:
 		j.list(v, depth)

@@ -2,7 +2,7 @@ package jinja
 
 // loops is a for.
 type loops struct {
-	at
+	position
 	target    target
 	over      expression
 	test      expression // of the items that are taken, or nil
@@ -42,7 +42,7 @@ func (l *loops) each(r *run, s *scope, over value, depth int) flow {
 			break
 		}
 	}
-	return next
+	return goesOn
 }
 
 // chosen are the items that pass the test.

@@ -2,7 +2,7 @@ package jinja
 
 // macro is a macro's definition, or the body of a call.
 type macro struct {
-	at
+	position
 	name     string
 	params   []string
 	defaults []expression // of the last parameters
@@ -13,7 +13,7 @@ type macro struct {
 
 func (m *macro) run(r *run, s *scope) flow {
 	s.vars[m.name] = m.callable(s)
-	return next
+	return goesOn
 }
 
 // callable is the macro where it is defined, whose variables it sees.
@@ -83,7 +83,7 @@ func (m *macro) bindMore(r *run, s *scope, a *arguments, named map[string]value)
 
 // callBlock calls a macro that may call the block's body.
 type callBlock struct {
-	at
+	position
 	call   *call
 	caller *macro
 }
@@ -94,5 +94,5 @@ func (c *callBlock) run(r *run, s *scope) flow {
 	a := c.call.arguments.eval(r, s)
 	a.add(r, "caller", c.caller.callable(s))
 	r.print(r.str(r.call(f, a)))
-	return next
+	return goesOn
 }

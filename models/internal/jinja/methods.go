@@ -47,8 +47,8 @@ func init() {
 var namedArguments = map[string]bool{"format": true, "rsplit": true, "split": true,
 	"splitlines": true}
 
-// method is a value's method, to be called.
-func method(v value, name string) (value, bool) {
+// methodOf is a value's method, to be called.
+func methodOf(v value, name string) (value, bool) {
 	known := methods[typeName(v)]
 	if f := known.supported[name]; f != nil {
 		return callable{name, func(r *run, a *arguments) value {
@@ -84,16 +84,16 @@ var dictMethods = map[string]func(r *run, v value, a *arguments) value{
 	"values": viewOf("values"),
 }
 
-func viewOf(kind string) func(r *run, v value, a *arguments) value {
+func viewOf(what string) func(r *run, v value, a *arguments) value {
 	return func(_ *run, v value, a *arguments) value {
-		a.take(kind, 0)
-		return view{v.(*dict), kind}
+		a.take(what, 0)
+		return view{v.(*dict), what}
 	}
 }
 
 func copyList(r *run, v value, a *arguments) value {
 	a.take("copy", 0)
-	return &list{r.both(r.each(v), nil)}
+	return &listValue{r.both(r.each(v), nil)}
 }
 
 func countItems(r *run, v value, a *arguments) value {

@@ -17,16 +17,16 @@ var textMethods = map[string]textMethod{
 	}),
 	"center":       padded("center", func(pad, width int) int { return pad/2 + pad&width&1 }),
 	"count":        countText,
-	"endswith":     affix("endswith", text.hasSuffix),
+	"endswith":     affixMethod("endswith", text.hasSuffix),
 	"find":         finds("find", (*run).index, false),
 	"format":       formatMethod,
 	"index":        finds("index", (*run).index, true),
-	"isalnum":      all("isalnum", func(r rune) bool { return isAlpha(r) || isNumeric(r) }),
-	"isalpha":      all("isalpha", isAlpha),
-	"isdecimal":    all("isdecimal", isDecimal),
-	"isdigit":      all("isdigit", isDigits),
+	"isalnum":      everyCharacter("isalnum", func(r rune) bool { return isAlpha(r) || isNumeric(r) }),
+	"isalpha":      everyCharacter("isalpha", isAlpha),
+	"isdecimal":    everyCharacter("isdecimal", isDecimal),
+	"isdigit":      everyCharacter("isdigit", isDigits),
 	"islower":      hasCase("islower", isLower, isUpper),
-	"isspace":      all("isspace", isSpace),
+	"isspace":      everyCharacter("isspace", isSpace),
 	"isupper":      hasCase("isupper", isUpper, isLower),
 	"join":         joinMethod,
 	"ljust":        padded("ljust", func(int, int) int { return 0 }),
@@ -44,7 +44,7 @@ var textMethods = map[string]textMethod{
 	"rstrip":       strips("rstrip", false, true),
 	"split":        splits("split", false),
 	"splitlines":   splitLinesMethod,
-	"startswith":   affix("startswith", text.hasPrefix),
+	"startswith":   affixMethod("startswith", text.hasPrefix),
 	"strip":        strips("strip", true, true),
 	"swapcase": changes("swapcase", func(t text, i int) letterCase {
 		if isUpper(t[i]) {
@@ -71,8 +71,8 @@ func changes(name string, choose func(t text, i int) letterCase) textMethod {
 	}
 }
 
-// all asks for a property of each character.
-func all(name string, is func(rune) bool) textMethod {
+// everyCharacter asks for a property of each character.
+func everyCharacter(name string, is func(rune) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		a.take(name, 0)
 		r.charge(len(t))
@@ -143,7 +143,7 @@ func bounded(t text, from, to value) (part text, first int, ok bool) {
 	return t[first:end], first, true
 }
 
-func affix(name string, has func(t, affix text) bool) textMethod {
+func affixMethod(name string, has func(t, affix text) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		args := a.take(name, 1, "prefix", "start", "end")
 		part, _, ok := bounded(t, args[1], args[2])

@@ -14,8 +14,8 @@ func number64(b bool) int64 {
 	return 0
 }
 
-// numbers are two values as int64s or as float64s, or neither.
-func numbers(a, b value) (x, y int64, f, g float64, ints, floats bool) {
+// bothNumbers are two values as int64s or as float64s, or neither.
+func bothNumbers(a, b value) (x, y int64, f, g float64, ints, floats bool) {
 	x, isInt := integer(a)
 	y, alsoInt := integer(b)
 	f, isFloat := float(a)
@@ -46,7 +46,7 @@ func float(v value) (float64, bool) {
 func (r *run) arithmetic(op kind, a, b value) value {
 	defined(a)
 	defined(b)
-	if x, y, f, g, ints, floats := numbers(a, b); ints {
+	if x, y, f, g, ints, floats := bothNumbers(a, b); ints {
 		return ofInts(op, x, y)
 	} else if floats {
 		return ofFloats(op, f, g)
@@ -80,9 +80,9 @@ func (r *run) concatenated(a, b value) value {
 		if b, ok := b.(text); ok {
 			return r.join([]text{a, b}, nil)
 		}
-	case *list:
-		if b, ok := b.(*list); ok {
-			return &list{r.both(a.items, b.items)}
+	case *listValue:
+		if b, ok := b.(*listValue); ok {
+			return &listValue{r.both(a.items, b.items)}
 		}
 	case tuple:
 		if b, ok := b.(tuple); ok {
@@ -102,8 +102,8 @@ func (r *run) repeated(v value, n int64) value {
 	switch v := v.(type) {
 	case text:
 		return slices.Repeat(v, r.times(n, len(v), 1))
-	case *list:
-		return &list{slices.Repeat(v.items, r.times(n, len(v.items), workOfItem))}
+	case *listValue:
+		return &listValue{slices.Repeat(v.items, r.times(n, len(v.items), workOfItem))}
 	case tuple:
 		return slices.Repeat(v, r.times(n, len(v), workOfItem))
 	}
@@ -125,9 +125,9 @@ func (r *run) times(n int64, size, work int) int {
 func ofInts(op kind, x, y int64) value {
 	switch op {
 	case "+":
-		return within(op, x+y, (x >= 0) == (y >= 0) && (x >= 0) != (x+y >= 0))
+		return inRange(op, x+y, (x >= 0) == (y >= 0) && (x >= 0) != (x+y >= 0))
 	case "-":
-		return within(op, x-y, (x >= 0) != (y >= 0) && (x >= 0) != (x-y >= 0))
+		return inRange(op, x-y, (x >= 0) != (y >= 0) && (x >= 0) != (x-y >= 0))
 	case "*":
 		return product(x, y)
 	case "/":
@@ -135,7 +135,7 @@ func ofInts(op kind, x, y int64) value {
 		return float64(x) / float64(y)
 	case "//", "%":
 		nonzero(op, float64(y))
-		quotient, rest := within(op, x/y, x == math.MinInt64 && y == -1), x%y
+		quotient, rest := inRange(op, x/y, x == math.MinInt64 && y == -1), x%y
 		if rest != 0 && (rest < 0) != (y < 0) {
 			quotient, rest = quotient-1, rest+y
 		}
@@ -151,7 +151,7 @@ func ofInts(op kind, x, y int64) value {
 	return power(x, y)
 }
 
-func within(op kind, x int64, overflow bool) int64 {
+func inRange(op kind, x int64, overflow bool) int64 {
 	if overflow {
 		fail("%s makes a number too large, want integers of 64 bits", op)
 	}
@@ -167,7 +167,7 @@ func nonzero(op kind, y float64) {
 func product(x, y int64) int64 {
 	abs := func(x int64) uint64 { return uint64(max(x, -x)) } // that of the least one is right, too
 	high, low := bits.Mul64(abs(x), abs(y))
-	return within("*", x*y, high != 0 || low > math.MaxInt64)
+	return inRange("*", x*y, high != 0 || low > math.MaxInt64)
 }
 
 func power(x, y int64) int64 {
@@ -219,8 +219,8 @@ func modulo(f, g float64) float64 {
 	return math.Copysign(rest, map[bool]float64{true: rest, false: g}[rest != 0])
 }
 
-// negative is a number with the other sign.
-func negative(v value) value {
+// negate returns a number with the other sign.
+func negate(v value) value {
 	defined(v)
 	if n, ok := integer(v); ok {
 		return ofInts("-", 0, n)

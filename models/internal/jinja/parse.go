@@ -39,7 +39,7 @@ func (p *parser) step() token {
 
 // is says whether the token is a kind, or the name of that text.
 func (t token) is(what kind) bool {
-	return t.kind == what || t.kind == name && t.text == string(what)
+	return t.kind == what || t.kind == identifier && t.text == string(what)
 }
 
 // skip takes a token if it is there.
@@ -82,10 +82,10 @@ func (p *parser) body(ends ...string) (list []statement, end string) {
 		case data:
 			list = append(list, &words{textOf(t.text, 0)})
 		case output:
-			list = append(list, &printed{at{t.line}, p.tuple(true)})
+			list = append(list, &printed{position{t.line}, p.tuple(true)})
 			p.want(endOut)
 		default:
-			tag := p.want(name)
+			tag := p.want(identifier)
 			if slices.Contains(ends, tag.text) {
 				return list, tag.text
 			}
@@ -104,16 +104,16 @@ func (p *parser) only(end string) []statement {
 
 // apart is only, for a body that breaks and continues do not leave.
 func (p *parser) apart(end string) []statement {
-	loops := p.loops
+	outer := p.loops
 	p.loops = 0
 	list := p.only(end)
-	p.loops = loops
+	p.loops = outer
 	return list
 }
 
 // statement takes what comes after the name of a tag.
 func (p *parser) statement(tag token) statement {
-	where := at{tag.line}
+	where := position{tag.line}
 	switch tag.text {
 	case "if":
 		return p.branches(where)
@@ -143,12 +143,12 @@ func (p *parser) statement(tag token) statement {
 	return nil
 }
 
-func (p *parser) branches(where at) statement {
+func (p *parser) branches(where position) statement {
 	defer func(n int) { p.ifs = n }(p.ifs)
 	p.ifs++
 	made := &branches{}
 	for end := "if"; end != "endif"; {
-		b := branch{at: where}
+		b := branch{position: where}
 		ends := []string{"elif", "else", "endif"}
 		if end == "else" {
 			ends = ends[2:]
@@ -157,15 +157,15 @@ func (p *parser) branches(where at) statement {
 		}
 		p.want(endBlock)
 		b.body, end = p.body(ends...)
-		where = at{p.now().line}
+		where = position{p.now().line}
 		made.list = append(made.list, b)
 	}
 	p.want(endBlock)
 	return made
 }
 
-func (p *parser) loop(where at) statement {
-	l := &loops{at: where, target: p.targets()}
+func (p *parser) loop(where position) statement {
+	l := &loops{position: where, target: p.targets()}
 	if l.target.has("loop") {
 		failAt(where.line, "loop is the loop's own variable, want another name")
 	}
@@ -188,7 +188,7 @@ func (p *parser) loop(where at) statement {
 	return l
 }
 
-func (p *parser) set(where at) statement {
+func (p *parser) set(where position) statement {
 	t := p.targets()
 	if p.loops > 0 && t.has("loop") {
 		failAt(where.line, "loop is the loop's own variable, want another name")
@@ -198,7 +198,7 @@ func (p *parser) set(where at) statement {
 		p.want(endBlock)
 		return s
 	}
-	s := &section{at: where, target: &t}
+	s := &section{position: where, target: &t}
 	if p.skip("|") {
 		s.filters = p.filters()
 	}
@@ -209,9 +209,9 @@ func (p *parser) set(where at) statement {
 // targets takes one or several names that get values.
 func (p *parser) targets() target {
 	if p.then().is(".") {
-		t := target{name: p.want(name).text}
+		t := target{name: p.want(identifier).text}
 		p.step()
-		t.attribute = p.want(name).text
+		t.attribute = p.want(identifier).text
 		return t
 	}
 	var all []target
@@ -234,7 +234,7 @@ func (p *parser) target() target {
 		p.want(")")
 		return t
 	}
-	t := p.want(name)
+	t := p.want(identifier)
 	if _, ok := constants[t.text]; ok || keywords[t.text] {
 		failAt(t.line, "%s is no name of a variable", t.text)
 	}
@@ -247,8 +247,8 @@ func (t *target) has(name string) bool {
 		slices.ContainsFunc(t.parts, func(part target) bool { return part.has(name) })
 }
 
-func (p *parser) with(where at) statement {
-	w := &with{at: where}
+func (p *parser) with(where position) statement {
+	w := &with{position: where}
 	for !p.now().is(endBlock) {
 		if len(w.targets) > 0 {
 			p.want(",")
@@ -262,8 +262,8 @@ func (p *parser) with(where at) statement {
 }
 
 // macro takes a macro, and notes which names of further arguments its body has.
-func (p *parser) macro(where at) statement {
-	m := &macro{at: where, name: p.target().name}
+func (p *parser) macro(where position) statement {
+	m := &macro{position: where, name: p.target().name}
 	p.want("(")
 	p.parameters(m)
 	p.inside(m, "endmacro")
@@ -297,8 +297,8 @@ func (p *parser) inside(m *macro, end string) {
 	p.seen = outer
 }
 
-func (p *parser) callBlock(where at) statement {
-	c := &callBlock{at: where, caller: &macro{at: where, name: "caller"}}
+func (p *parser) callBlock(where position) statement {
+	c := &callBlock{position: where, caller: &macro{position: where, name: "caller"}}
 	if p.skip("(") {
 		p.parameters(c.caller)
 	}

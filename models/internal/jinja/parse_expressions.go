@@ -160,7 +160,7 @@ func (p *parser) unary(filters bool) expression {
 func (p *parser) primary() expression {
 	t := p.step()
 	switch t.kind {
-	case name:
+	case identifier:
 		if v, ok := constants[t.text]; ok {
 			return &constant{v}
 		} else if !keywords[t.text] {
@@ -175,7 +175,7 @@ func (p *parser) primary() expression {
 			made = append(made, p.step().value.(text)...)
 		}
 		return &constant{made}
-	case number:
+	case numeral:
 		return &constant{t.value}
 	case "(":
 		made, several := p.several(true)
@@ -229,13 +229,13 @@ func (p *parser) postfix(made expression) expression {
 		case p.skip("."):
 			t := p.step()
 			switch t.kind {
-			case name:
-				made = &attribute{made, t.text}
-			case number:
+			case identifier:
+				made = &attributeOf{made, t.text}
+			case numeral:
 				if _, ok := t.value.(int64); !ok {
 					p.fail("%s is no place in a list", t.text)
 				}
-				made = &item{made, &constant{t.value}}
+				made = &subscript{made, &constant{t.value}}
 			default:
 				failAt(t.line, "%s is not expected here, want a name", t.shown())
 			}
@@ -267,7 +267,7 @@ func (p *parser) subscript(of expression) expression {
 	if colons == 0 && parts[0] == nil {
 		p.fail("[] has nothing in it, want an expression")
 	} else if colons == 0 {
-		return &item{of, parts[0]}
+		return &subscript{of, parts[0]}
 	}
 	return &slice{of, parts[0], parts[1], parts[2]}
 }
@@ -295,7 +295,7 @@ func (p *parser) argument(a *argumentList) {
 	case p.now().is("**") && a.dict == nil:
 		p.step()
 		a.dict = p.expression()
-	case p.now().kind == name && p.then().is("=") && a.dict == nil:
+	case p.now().kind == identifier && p.then().is("=") && a.dict == nil:
 		a.names = append(a.names, p.step().text)
 		p.step()
 		a.values = append(a.values, p.expression())
@@ -333,8 +333,8 @@ func (p *parser) filters() (list []*filtered) {
 }
 
 func (p *parser) filter() *filtered {
-	t := p.want(name)
-	f := &filtered{name: t.text, filter: filters[t.text]}
+	t := p.want(identifier)
+	f := &filtered{name: t.text, filter: filtersByName[t.text]}
 	if f.filter == nil && p.ifs == 0 {
 		failAt(t.line, "there is no filter %s", t.text)
 	}
@@ -346,8 +346,8 @@ func (p *parser) filter() *filtered {
 
 // tested takes a test, with an argument that may have no brackets.
 func (p *parser) tested(of expression) expression {
-	negate := p.skip("not")
-	t := p.want(name)
+	inverted := p.skip("not")
+	t := p.want(identifier)
 	made := &tested{name: t.text, test: tests[t.text], value: of}
 	if made.test == nil && p.ifs == 0 {
 		failAt(t.line, "there is no test %s", t.text)
@@ -357,11 +357,11 @@ func (p *parser) tested(of expression) expression {
 		made.arguments = p.arguments()
 	case now.is("is"):
 		p.fail("a test comes after another, want brackets around that")
-	case now.kind == name && !now.is("else") && !now.is("or") && !now.is("and"),
-		now.kind == literal, now.kind == number, now.is("["), now.is("{"):
+	case now.kind == identifier && !now.is("else") && !now.is("or") && !now.is("and"),
+		now.kind == literal, now.kind == numeral, now.is("["), now.is("{"):
 		made.arguments = &argumentList{positions: []expression{p.postfix(p.primary())}}
 	}
-	if negate {
+	if inverted {
 		return &not{made}
 	}
 	return made

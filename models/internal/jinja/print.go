@@ -37,7 +37,7 @@ func (r *run) repr(v value) (made text) {
 		return textOf(floatText(v), 0)
 	case text:
 		return r.quoted(v)
-	case *list:
+	case *listValue:
 		return r.listed("[", v.items, "]")
 	case tuple:
 		if len(v) == 1 {

@@ -12,15 +12,15 @@ import (
 type kind string
 
 const (
-	data     kind = "text"
-	output   kind = "{{"
-	endOut   kind = "}}"
-	block    kind = "{%"
-	endBlock kind = "%}"
-	name     kind = "a name"
-	literal  kind = "a string"
-	number   kind = "a number"
-	ending   kind = "the template's end"
+	data       kind = "text"
+	output     kind = "{{"
+	endOut     kind = "}}"
+	block      kind = "{%"
+	endBlock   kind = "%}"
+	identifier kind = "a name"
+	literal    kind = "a string"
+	numeral    kind = "a number"
+	ending     kind = "the template's end"
 )
 
 // token is a part of a template. An operator's kind is its text.
@@ -43,10 +43,10 @@ var (
 	blockEnd   = regexp.MustCompile(`^(\+%\}|-%\}` + space + `*|%\}\n?)`)
 	outputEnd  = regexp.MustCompile(`^(-\}\}` + space + `*|\}\})`)
 	spaces     = regexp.MustCompile(`^` + space + `+`)
-	floats     = regexp.MustCompile(`^(\d+_)*\d+((\.(\d+_)*\d+)?[eE][-+]?(\d+_)*\d+|\.(\d+_)*\d+)`)
+	decimals   = regexp.MustCompile(`^(\d+_)*\d+((\.(\d+_)*\d+)?[eE][-+]?(\d+_)*\d+|\.(\d+_)*\d+)`)
 	integers   = regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[\da-fA-F])+|` +
 		`[1-9](_?\d)*|0(_?0)*)`)
-	names     = regexp.MustCompile(`^[\pL_][\pL\pN\pM_]*`)
+	nameText  = regexp.MustCompile(`^[\pL_][\pL\pN\pM_]*`)
 	strings1  = regexp.MustCompile(`(?s)^('(\\.|[^'\\])*'|"(\\.|[^"\\])*")`)
 	operators = regexp.MustCompile(`^(//|\*\*|==|!=|>=|<=|[-+/*%~\[\](){}<>=.:|,;])`)
 )
@@ -184,9 +184,9 @@ func (s *scanner) token() {
 	afterDot := s.at > 0 && s.source[s.at-1] == '.'
 	if t := spaces.FindString(rest); t != "" {
 		s.take(t)
-	} else if t := floats.FindString(rest); t != "" && !afterDot {
+	} else if t := decimals.FindString(rest); t != "" && !afterDot {
 		x, _ := strconv.ParseFloat(strings.ReplaceAll(t, "_", ""), 64) // infinite beyond its range
-		s.add(number, t, x)
+		s.add(numeral, t, x)
 		s.take(t)
 	} else if t := integers.FindString(rest); t != "" {
 		n, err := strconv.ParseInt(t, 0, 64)
@@ -196,10 +196,10 @@ func (s *scanner) token() {
 		if err != nil {
 			failAt(s.line, "%.40s is too large, want integers of 64 bits", t)
 		}
-		s.add(number, t, n)
+		s.add(numeral, t, n)
 		s.take(t)
-	} else if t := names.FindString(rest); t != "" {
-		s.add(name, t, nil)
+	} else if t := nameText.FindString(rest); t != "" {
+		s.add(identifier, t, nil)
 		s.take(t)
 	} else if t := strings1.FindString(rest); t != "" {
 		s.add(literal, t, textOf(s.unescape(t[1:len(t)-1]), 0))

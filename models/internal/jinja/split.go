@@ -18,7 +18,7 @@ func splits(name string, fromEnd bool) textMethod {
 				return r.cut(t, by, fromEnd)
 			}
 		} else if t = t.trim(!fromEnd, fromEnd, isSpace); len(t) == 0 {
-			return &list{}
+			return &listValue{}
 		}
 		return r.split(t, most, fromEnd, next)
 	}
@@ -27,7 +27,7 @@ func splits(name string, fromEnd bool) textMethod {
 // split takes parts off a text, most times or all if that is negative.
 func (r *run) split(t text, most int64, fromEnd bool,
 	next func(t text, fromEnd bool) (part, rest text, more bool)) value {
-	made := &list{}
+	made := &listValue{}
 	for ; most != 0; most-- {
 		r.charge(workOfStep)
 		part, rest, more := next(t, fromEnd)
@@ -101,7 +101,7 @@ func (r *run) spaced(t text, fromEnd bool) (part, rest text, more bool) {
 func splitLinesMethod(r *run, t text, a *arguments) value {
 	args := a.take("splitlines", 0, "keepends")
 	r.charge(workOfItem * len(t))
-	made := &list{}
+	made := &listValue{}
 	for _, line := range splitLines(t, truthOr(args[0], false)) {
 		made.items = append(made.items, line)
 	}

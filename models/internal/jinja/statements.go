@@ -9,7 +9,7 @@ type statement interface {
 type flow int
 
 const (
-	next flow = iota
+	goesOn flow = iota
 	breaks
 	continues
 )
@@ -19,11 +19,11 @@ func (r *run) all(body []statement, s *scope) flow {
 	defer r.deeper()()
 	for _, part := range body {
 		r.charge(workOfStep)
-		if f := part.run(r, s); f != next {
+		if f := part.run(r, s); f != goesOn {
 			return f
 		}
 	}
-	return next
+	return goesOn
 }
 
 // words are text of the template.
@@ -31,7 +31,7 @@ type words struct{ text text }
 
 func (w *words) run(r *run, _ *scope) flow {
 	r.print(w.text)
-	return next
+	return goesOn
 }
 
 func (r *run) print(t text) {
@@ -39,40 +39,40 @@ func (r *run) print(t text) {
 	r.out = append(r.out, t...)
 }
 
-// at is the line of a statement in the template.
-type at struct{ line int }
+// position is the line of a statement in the template.
+type position struct{ line int }
 
 // start tells the line to errors.
-func (a at) start(r *run) { r.line = a.line }
+func (a position) start(r *run) { r.line = a.line }
 
 type printed struct {
-	at
+	position
 	value expression
 }
 
 func (p *printed) run(r *run, s *scope) flow {
 	p.start(r)
 	r.print(r.str(r.eval(p.value, s)))
-	return next
+	return goesOn
 }
 
 // branches are the parts of an if, the last of which may have no test.
 type branches struct{ list []branch }
 
 type branch struct {
-	at
+	position
 	test expression
 	body []statement
 }
 
 func (b *branches) run(r *run, s *scope) flow {
-	for _, branch := range b.list {
-		branch.start(r)
-		if branch.test == nil || truth(r.eval(branch.test, s)) {
-			return r.all(branch.body, s)
+	for _, one := range b.list {
+		one.start(r)
+		if one.test == nil || truth(r.eval(one.test, s)) {
+			return r.all(one.body, s)
 		}
 	}
-	return next
+	return goesOn
 }
 
 // jump is a break or continue.
@@ -109,7 +109,7 @@ func (t *target) set(r *run, s *scope, v value) {
 
 // set is a set with a value.
 type set struct {
-	at
+	position
 	target target
 	value  expression
 }
@@ -117,12 +117,12 @@ type set struct {
 func (t *set) run(r *run, s *scope) flow {
 	t.start(r)
 	t.target.set(r, s, r.eval(t.value, s))
-	return next
+	return goesOn
 }
 
 // section is a body whose text goes through filters, and then into a variable or out.
 type section struct {
-	at
+	position
 	target  *target
 	filters []*filtered
 	body    []statement
@@ -139,12 +139,12 @@ func (b *section) run(r *run, s *scope) flow {
 	} else {
 		r.print(r.str(v))
 	}
-	return next
+	return goesOn
 }
 
 // with has variables of its own, whose values do not see each other.
 type with struct {
-	at
+	position
 	targets []target
 	values  []expression
 	body    []statement

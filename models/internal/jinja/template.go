@@ -90,11 +90,11 @@ type fault struct {
 func fail(format string, args ...any) { failAt(0, format, args...) }
 
 func failAt(line int, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if len(text) > mostError {
-		text = strings.ToValidUTF8(text[:mostError], "") + "…"
+	message := fmt.Sprintf(format, args...)
+	if len(message) > mostError {
+		message = strings.ToValidUTF8(message[:mostError], "") + "…"
 	}
-	panic(fault{line, errors.New(text)})
+	panic(fault{line, errors.New(message)})
 }
 
 // mostError bounds what an error says of values.

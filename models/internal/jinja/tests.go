@@ -19,7 +19,7 @@ func init() {
 		},
 		"even":   func(r *run, v value, a *arguments) bool { return r.rest(v, a) == 0 },
 		"false":  plainTest(func(v value) bool { return v == value(false) }),
-		"filter": named(func(name string) bool { return filters[name] != nil }),
+		"filter": nameTest(func(name string) bool { return filtersByName[name] != nil }),
 		"float":  ofType("float"),
 		"in": func(r *run, v value, a *arguments) bool {
 			return r.contains(a.take("in", 1, "seq")[0], v)
@@ -34,7 +34,7 @@ func init() {
 		"sameas":    sameAs,
 		"sequence":  plainTest(isSequence),
 		"string":    ofType("str", "Markup"),
-		"test":      named(func(name string) bool { return tests[name] != nil }),
+		"test":      nameTest(func(name string) bool { return tests[name] != nil }),
 		"true":      plainTest(func(v value) bool { return v == value(true) }),
 		"undefined": plainTest(isUndefined),
 		"upper":     textTest("isupper"),
@@ -58,8 +58,8 @@ func plainTest(is func(value) bool) test {
 	}
 }
 
-// named is a test of a name.
-func named(is func(name string) bool) test {
+// nameTest is a test of a name.
+func nameTest(is func(name string) bool) test {
 	return func(r *run, v value, a *arguments) bool {
 		a.take("a test", 0)
 		return is(r.plain(textOr(v, "")))
@@ -101,7 +101,7 @@ func isCallable(v value) bool {
 
 func isIterable(v value) bool {
 	switch v.(type) {
-	case undefined, text, markup, *list, tuple, *dict, view, span, *iterator:
+	case undefined, text, markup, *listValue, tuple, *dict, view, span, *iterator:
 		return true
 	}
 	return false
@@ -109,7 +109,7 @@ func isIterable(v value) bool {
 
 func isSequence(v value) bool {
 	switch v.(type) {
-	case undefined, text, markup, *list, tuple, *dict, span:
+	case undefined, text, markup, *listValue, tuple, *dict, span:
 		return true
 	}
 	return false
@@ -119,7 +119,7 @@ func isSequence(v value) bool {
 func sameAs(_ *run, v value, a *arguments) bool {
 	other := a.take("sameas", 1, "other")[0]
 	switch v := v.(type) {
-	case none, bool, *list, *dict:
+	case none, bool, *listValue, *dict:
 		return v == other
 	}
 	if typeName(v) == typeName(other) {

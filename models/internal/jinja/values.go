@@ -22,7 +22,7 @@ type undefined struct{ why string }
 // escaped; what else may be done with it is not supported, but for printing.
 type markup struct{ text }
 
-type list struct{ items []value }
+type listValue struct{ items []value }
 
 type tuple []value
 
@@ -66,7 +66,7 @@ func typeName(v value) string {
 		return "float"
 	case text:
 		return "str"
-	case *list:
+	case *listValue:
 		return "list"
 	case tuple:
 		return "tuple"
@@ -124,7 +124,7 @@ func length(v value) (int, bool) {
 		return len(v), true
 	case markup:
 		return len(v.text), true
-	case *list:
+	case *listValue:
 		return len(v.items), true
 	case tuple:
 		return len(v), true
@@ -161,7 +161,7 @@ func (r *run) items(v value) (items []value, ok bool) {
 		for i := range v {
 			items = append(items, v[i:i+1])
 		}
-	case *list:
+	case *listValue:
 		return v.items, true
 	case tuple:
 		return v, true
@@ -279,7 +279,7 @@ func (r *run) imported(v any) value {
 		r.read += len(v)
 		return textOf(string(v), fromInput)
 	case []any:
-		l := &list{}
+		l := &listValue{}
 		for _, item := range v {
 			l.items = append(l.items, r.imported(item))
 		}
