@@ -138,11 +138,11 @@ func (a *answerFlags) open() (*lm.Model, error) {
 
 // answer prints the answers one after the other, though all are made at the same time.
 func (a *answerFlags) answer(ctx context.Context, m *lm.Model, stdout io.Writer) error {
-	answers, failed := make([]chan string, len(a.texts)), make([]error, len(a.texts))
+	made, failed := make([]chan string, len(a.texts)), make([]error, len(a.texts))
 	for i, text := range a.texts {
-		answers[i] = make(chan string, a.most+1)
+		made[i] = make(chan string, a.most+1)
 		go func() {
-			defer close(answers[i])
+			defer close(made[i])
 			g := lm.Generation{MaxTokens: a.most, Sampling: a.sampling}
 			g.Sampling.Seed += uint64(i)
 			for token, err := range m.Complete(ctx, text, g) {
@@ -150,13 +150,13 @@ func (a *answerFlags) answer(ctx context.Context, m *lm.Model, stdout io.Writer)
 					failed[i] = fmt.Errorf("text %d: %w", i+1, err)
 					return
 				}
-				answers[i] <- token.Text
+				made[i] <- token.Text
 			}
 		}()
 	}
 	for i, text := range a.texts {
 		fmt.Fprintf(stdout, "[%d] %s", i+1, text)
-		for more := range answers[i] {
+		for more := range made[i] {
 			fmt.Fprint(stdout, more)
 		}
 		fmt.Fprint(stdout, "\n\n")

@@ -31,9 +31,9 @@ func valueFormat(shape lm.CacheConfig) attn.Format {
 
 // Segments returns a ClientConfig.Segments that spreads a context of some tokens over up to 16
 // parts of a sequence.
-func Segments(context int) int {
+func Segments(tokens int) int {
 	n := 1
-	for n < 16 && n*16*attn.Segment < context {
+	for n < 16 && n*16*attn.Segment < tokens {
 		n *= 2
 	}
 	return n
