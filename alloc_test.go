@@ -421,8 +421,8 @@ func TestNoAllocationInMulMatrices(t *testing.T) {
 			var dsts [8]Tensor
 			var biases [8][]float32
 			for i, m := range ms {
-				dsts[i], biases[i] = BHLD(memory[i][:3*outputsOf(m)], 1, 1, 3,
-					outputsOf(m)), bias[:outputsOf(m)]
+				dsts[i], biases[i] = BHLD(memory[i][:3*outputsOf(m)], 1, 1, 3, outputsOf(m)),
+					bias[:outputsOf(m)]
 			}
 			n := len(ms)
 			return MulMatrices(dsts[:n], BHLD(a[:], 1, 1, 3, inputs), ms, biases[:n])

@@ -1,9 +1,12 @@
 package attn
 
 import (
+	"io"
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/file"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -378,26 +381,116 @@ func (c *Cache) Keep(indices []int) error {
 	return nil
 }
 
-// Keep is [Cache.Keep] for a sequence. Pages that are shared with others are copied before tokens
-// are moved to them. If the store has too few free pages for that, the error is [ErrCapacity], says
-// how many are missing, and nothing has changed.
-func (s *Sequence) Keep(indices []int) error {
-	if err := s.beginCall(); err != nil {
-		return err
+// The file of a sequence: the header (internal/file), and then for each page from position
+// first/Block·Block on, up to that of position length−1, a part of the blocks of all heads, see
+// packed.Blocks. A page of a Cache has those of all batch entries in turn, so the file of a
+// sequence is that of a cache with a batch of 1.
+
+// Save writes the tokens to w in a form that any machine can read with [Cache.Load], or with a
+// batch of 1 with [Sequence.Load]: about as many bytes as the blocks with tokens take, whatever the
+// Capacity. It returns how many were written. The same tokens give the same bytes. Errors of w are
+// wrapped.
+func (c *Cache) Save(w io.Writer) (n int64, err error) {
+	if err := c.checkOpen(); err != nil {
+		return 0, err
 	}
-	defer s.endCall()
-	err := views.CheckKept(indices, s.table.First(), s.table.Len())
-	if err != nil || len(indices) == 0 {
-		return err
+	h := c.header()
+	h.First, h.Length = c.first, c.length
+	to := file.WriteTokens(w, &c.packed, &h)
+	for i := range c.blocks() {
+		at, lo, hi := c.at(i)
+		to.Page(c.heads(), at/Block%c.packed.Count, lo, hi)
 	}
-	from, to := indices[0]+packed.InPlace(indices), indices[0]+len(indices)
-	if from < to {
-		need, free, ok := s.store.pages.Unshare(&s.table, from, to, s.store.copyPage)
-		if !ok {
-			return s.store.errPages("len(indices) is %d, which", len(indices), need, free)
+	runtime.KeepAlive(c) // and with it its memory
+	return to.End()
+}
+
+// header is that of a file of no tokens.
+func (c *Cache) header() file.Header {
+	g := &c.config
+	return file.Header{Format: c.packed.K.Format, ValueFormat: c.packed.V.Format,
+		Mark: g.ValuesInKeys, Batch: g.Batch, Heads: g.KVHeads, Inputs: g.HeadDim, Outputs: g.ValueDim}
+}
+
+// heads is the number of heads of all batch entries.
+func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
+
+// Load replaces the tokens by those that [Cache.Save] wrote from a cache of the same configuration,
+// with whatever Capacity, or [Sequence.Save] where Batch is 1. It reads exactly what Save wrote, so
+// r may hold several caches one after another, and returns how many bytes were read. Where there
+// are tokens already, the new ones are in memory beside them until all have come.
+//
+// What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape],
+// of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is [ErrFormat]; it
+// wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors
+// of r are wrapped. After any error the tokens are those that there were. Of the elements of a
+// token in I8 and I4, the largest is what its scale makes of the largest number; the others are not
+// larger, and may be any.
+//
+// Like Append, it needs the cache for itself.
+func (c *Cache) Load(r io.Reader) (n int64, err error) {
+	if err := c.checkOpen(); err != nil {
+		return 0, err
+	}
+	h := c.header()
+	from, err := file.ReadTokens(r, &h, "the cache's")
+	if err == nil {
+		err = c.load(from, ringSpan{h.First, h.Length})
+	}
+	runtime.KeepAlive(c) // and with it its memory
+	return from.N(), err
+}
+
+// load replaces the tokens by those of a file whose header was read.
+func (c *Cache) load(from *file.TokenReader, tokens ringSpan) (err error) {
+	switch err = c.checkFits(tokens); {
+	case err != nil:
+		return err
+	case c.first == c.length: // nobody reads its blocks
+		err = c.readInPlace(from, tokens)
+	default:
+		err = c.readBeside(from, tokens)
+	}
+	if err == nil {
+		c.ringSpan = tokens
+	}
+	return err
+}
+
+// readInPlace reads the pages of a file into the blocks of the cache.
+func (c *Cache) readInPlace(from *file.TokenReader, tokens ringSpan) error {
+	for i := range tokens.blocks() {
+		at, lo, hi := tokens.at(i)
+		if err := from.Page(&c.packed, c.heads(), at/Block%c.packed.Count, lo, hi); err != nil {
+			return err
 		}
 	}
-	s.store.packed.Keep(&s.table, 1, indices)
-	s.store.pages.Truncate(&s.table, to)
+	return nil
+}
+
+// readBeside reads the pages of a file into memory of their own, and when all are right, copies
+// them to the blocks of the cache.
+func (c *Cache) readBeside(from *file.TokenReader, tokens ringSpan) error {
+	size := c.heads() * c.packed.Size
+	pages := memory.Growing{Most: tokens.blocks() * size}
+	defer pages.Close()
+	for i := range tokens.blocks() {
+		x, err := pages.Next(size)
+		if err != nil {
+			return fail(ErrMemory, "the file has %d tokens: %v", tokens.length-tokens.first, err)
+		}
+		page := c.packed.OnePage(x)
+		_, lo, hi := tokens.at(i)
+		if err := from.Page(&page, c.heads(), 0, lo, hi); err != nil {
+			return err
+		}
+	}
+	for i := range tokens.blocks() {
+		at, _, _ := tokens.at(i)
+		for h := range c.heads() {
+			stop.Copy(c.packed.At(h, at/Block%c.packed.Count),
+				pages.Mapping().Bytes()[i*size+h*c.packed.Size:])
+		}
+	}
 	return nil
 }

@@ -94,8 +94,8 @@
 // wanted, and nothing has been written. Functions on plain slices panic if lengths differ, as
 // indexing does, and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil
 // *[Pool] computes on the calling goroutine. Close of a nil pointer, and Release of a nil
-// *Sequence, do nothing; all other methods of *Cache, *Store, *Sequence, *Matrix, *Matrices and
-// *State panic if that is nil. Methods named Save and Load, [LoadMatrix], [MapMatrix],
+// *Sequence, do nothing; a nil *Cache, *Sequence, *Matrix or *State is ErrOption of methods that
+// return errors, others may panic. Methods named Save and Load, [LoadMatrix], [MapMatrix],
 // [SaveMatrices] and [MapMatrices] also return errors of their writer, reader or file, wrapped.
 //
 // # Implementations
@@ -112,7 +112,7 @@ package attn
 // What all of this computes is example_formula_test.go, for one head.
 //
 // A call goes from the API files (attention.go, cache.go, attend_sequences.go, state_update.go,
-// pool_calls.go) down through the layers of layers_test.go, which TestLayers keeps in that order:
+// pool.go) down through the layers of layers_test.go, which TestLayers keeps in that order:
 //
 //	validate.go, validate_views.go         make a plan (plan.go, plan_sequences.go) of the arguments
 //	schedule.go, schedule_sequences.go     decide how it is computed
@@ -122,7 +122,9 @@ package attn
 //	tile_options.go                        does to scores what options say
 //	kind.go, kind_*.go                     how kernels read keys and values: a file for each kind
 //	internal/packed                        how tokens of caches and stores lie, byte by byte
-//	internal/online                         merges the states of segments
+//	internal/online                        merges the states of segments
+//	internal/matmul                        multiplies matrices, for matmul.go
+//	internal/pool                          shares calls among workers, for pool.go
 //	internal/kernel                        calls assembly, in pieces that are short: floats, narrow
 //	                                       over fewer bits, integers, int4
 //

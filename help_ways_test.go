@@ -62,8 +62,8 @@ func pooled(dst Tensor, prepare func(j *attention) error) error {
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
 	a := &call.Memory.attention
+	defer a.end(call)
 	if err := prepare(a); err != nil || dst.empty() {
 		return err
 	}

@@ -1,10 +1,13 @@
 package attn
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,11 +18,11 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache tokens_file store attend_sequences
-		state state_update pool_calls pool_work matrix vector inspect`},
+	{Name: "API", Files: `doc attention cache store attend_sequences
+		state state_update pool pool_work matmul vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
-	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
+	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent gather integers scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences"},
 	{Name: "kernels", Files: `kernel kernel_generic kernel_amd64 kernel_arm64
@@ -67,6 +70,72 @@ func TestLayers(t *testing.T) {
 		}
 		seen[fault] = true
 	}
+}
+
+// packageTable is the order of the module's packages from the top, by folder: a package imports
+// those of its own layer and of the layers below. The last layer is all others in internal, which
+// know nothing of these; internal/dev is for developers, and no package that is used imports it.
+var packageTable = []layers.Layer{
+	{Name: "beside attention", Files: "nn linattn gguf safetensors inspect"},
+	{Name: "attention", Files: "."},
+	{Name: "products and workers", Files: "internal/matmul internal/pool"},
+	{Name: "layout", Files: `internal/packed internal/pages internal/file internal/online
+		internal/segment internal/ancestors internal/sight`},
+	{Name: "kernels", Files: `internal/kernel internal/kernel/floats internal/kernel/narrow
+		internal/kernel/integers internal/kernel/int4 internal/kernel/blockwise
+		internal/kernel/elements internal/kernel/triangle`},
+	{Name: "tuning", Files: "internal/tuning"},
+}
+
+// TestPackagesKnowThoseBelow fails where a package imports one of a layer above its own.
+func TestPackagesKnowThoseBelow(t *testing.T) {
+	of := map[string]int{}
+	for i, l := range packageTable {
+		for _, folder := range strings.Fields(l.Files) {
+			of[folder] = i
+			if found, _ := filepath.Glob(folder + "/*.go"); len(found) == 0 {
+				t.Errorf("there is no package in %s, of layer %s", folder, l.Name)
+			}
+		}
+	}
+	layerOf := func(folder string) int {
+		if i, known := of[folder]; known {
+			return i
+		}
+		return len(packageTable)
+	}
+	for _, pattern := range []string{"*.go", "*/*.go", "internal/*/*.go", "internal/*/*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, file := range files {
+			folder := filepath.ToSlash(filepath.Dir(file))
+			_, known := of[folder]
+			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(folder, "internal/dev/") ||
+				strings.HasSuffix(folder, "test") || !known && !strings.HasPrefix(folder, "internal/") {
+				continue
+			}
+			for _, path := range importsOf(t, file) {
+				if layerOf(path) < layerOf(folder) || strings.HasPrefix(path, "internal/dev/") {
+					t.Errorf("%s imports %s, which is above %s", file, path, folder)
+				}
+			}
+		}
+	}
+}
+
+// importsOf is the packages of this module that a file imports, by folder.
+func importsOf(t *testing.T, file string) (folders []string) {
+	const module = "github.com/seed-1415985d/attn"
+	text, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	must(t, err)
+	for _, i := range text.Imports {
+		if path, _ := strconv.Unquote(i.Path.Value); path == module {
+			folders = append(folders, ".")
+		} else if folder, ours := strings.CutPrefix(path, module+"/"); ours {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
 }
 
 // kindReaders are the files, beside the kinds' own, that name a kind of keys or values: the list of

@@ -100,8 +100,7 @@ func TestMulMatricesStrides(t *testing.T) {
 	}
 	m, memory := ms[0], nans(3*outputsOf(ms[0]))
 	row := func(at int) Tensor {
-		return Tensor{Data: memory[at*outputsOf(m):], B: 1, H: 1, L: 2,
-			D: outputsOf(m)}
+		return Tensor{Data: memory[at*outputsOf(m):], B: 1, H: 1, L: 2, D: outputsOf(m)}
 	}
 	err := MulMatrices([]Tensor{row(0), row(1)}, zeros(1, 1, 2, 256), []*Matrix{m, m}, nil)
 	mustFail(t, "rows of two outputs", err, ErrOverlap,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -293,6 +294,26 @@ func TestNilArguments(t *testing.T) {
 	must(t, running.Close())
 }
 
+// A nil receiver is ErrOption, or another error of the other arguments, where there is an error.
+func TestNilReceivers(t *testing.T) {
+	for _, none := range []any{(*Cache)(nil), (*Sequence)(nil), (*Matrix)(nil), (*State)(nil)} {
+		v := reflect.ValueOf(none)
+		for i := range v.NumMethod() {
+			name, m := v.Type().Method(i).Name, v.Method(i)
+			last := m.Type().NumOut() - 1
+			if name == "Close" || last < 0 || m.Type().Out(last) != reflect.TypeFor[error]() {
+				continue
+			}
+			var args []reflect.Value
+			for a := range m.Type().NumIn() {
+				args = append(args, zeroArgument(m.Type().In(a)))
+			}
+			err, _ := m.Call(args)[last].Interface().(error)
+			mustBeOneOf(t, err, ErrOption, ErrShape, ErrClosed)
+		}
+	}
+}
+
 // A pool has no more workers than MaxWorkers, whatever is asked for.
 func TestPoolIsBounded(t *testing.T) {
 	p := NewPool(math.MaxInt)
@@ -317,7 +338,7 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	if j.workers != 1 {
 		t.Errorf("the call is divided for %d workers, want 1", j.workers)
 	}
-	endCall(call)
+	j.end(call)
 	if cost := j.plan.cost(&tuned); tuned.ISA != tuning.Generic && cost >= tuned.SmallCall {
 		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.SmallCall)
 	}

@@ -32,15 +32,7 @@ func newWorker() *worker { return new(worker) }
 // Forget lets go of the buffers of a caller whose tasks are done.
 func (w *worker) Forget() { w.products.Forget() }
 
-// endCall ends a call, and lets go of the caller's buffers.
-func endCall(c *poolCall) {
-	w := c.Memory
-	w.attention.plan, w.update, w.writing = plan{}, pooledUpdate{}, writing{}
-	w.matrices, w.parts = matrixCall{}, callerParts{}
-	w.attention.call.drop()
-	w.products.Drop()
-	c.End()
-}
+// Each kind of call lets go of the caller's buffers when it ends.
 
 // attention is a call of Attend that workers share: its tasks are chunks, or segments of these.
 type attention struct {
@@ -55,6 +47,14 @@ type attention struct {
 
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
+}
+
+// end ends a call, which may be an update.
+func (a *attention) end(c *poolCall) {
+	a.plan = plan{}
+	a.call.drop()
+	c.Memory.update = pooledUpdate{}
+	c.End()
 }
 
 // attend computes the validated call.
@@ -228,6 +228,12 @@ func (x *writing) share(c *poolCall) {
 	c.Share(tokenWriting{x}, c.WorkersFor(x.cost()), x.tasks(), x.cost())
 }
 
+// end ends a call.
+func (x *writing) end(c *poolCall) {
+	*x = writing{}
+	c.End()
+}
+
 // tokenWriting is the work of Append: its tasks are runs of tokens.
 type tokenWriting struct{ *writing }
 
@@ -276,11 +282,22 @@ type matrixCall struct {
 	work matmul.Work
 }
 
-// matricesOf is a call with its memory for products.
-func matricesOf(c *poolCall) (*matrixCall, *matmul.Memory) {
+// beginProducts begins a call, and returns its memory for products, too.
+func (p *Pool) beginProducts() (*matrixCall, *matmul.Memory, error) {
+	c, err := p.workers.Begin(newWorker)
+	if err != nil {
+		return nil, nil, err
+	}
 	x := &c.Memory.matrices
 	x.poolCall = c
-	return x, &c.Memory.products
+	return x, &c.Memory.products, nil
+}
+
+// end ends the call.
+func (x *matrixCall) end() {
+	x.Memory.products.Drop()
+	x.work = nil
+	x.End()
 }
 
 // Share computes all tasks of some work.

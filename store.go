@@ -1,13 +1,16 @@
 package attn
 
 import (
+	"io"
 	"runtime"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/file"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // StoreConfig is the shape of a [Store]. Every size must be at least 1.
@@ -360,5 +363,101 @@ func (s *Sequence) Read(k, v Tensor, from int) error {
 		return err
 	}
 	readTokens(blocks, &s.table, &k, &v, 0, from)
+	return nil
+}
+
+// Keep is [Cache.Keep] for a sequence. Pages that are shared with others are copied before tokens
+// are moved to them. If the store has too few free pages for that, the error is [ErrCapacity], says
+// how many are missing, and nothing has changed.
+func (s *Sequence) Keep(indices []int) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	err := views.CheckKept(indices, s.table.First(), s.table.Len())
+	if err != nil || len(indices) == 0 {
+		return err
+	}
+	from, to := indices[0]+packed.InPlace(indices), indices[0]+len(indices)
+	if from < to {
+		need, free, ok := s.store.pages.Unshare(&s.table, from, to, s.store.copyPage)
+		if !ok {
+			return s.store.errPages("len(indices) is %d, which", len(indices), need, free)
+		}
+	}
+	s.store.packed.Keep(&s.table, 1, indices)
+	s.store.pages.Truncate(&s.table, to)
+	return nil
+}
+
+// Save writes the tokens to w in a form that any machine can read with [Sequence.Load], page by
+// page: about as many bytes as their pages take. It returns how many were written. The same tokens
+// give the same bytes, those of [Cache.Save] with a batch of 1. Errors of w are wrapped.
+func (s *Sequence) Save(w io.Writer) (n int64, err error) {
+	if err := s.beginCall(); err != nil {
+		return 0, err
+	}
+	defer s.endCall()
+	h := s.store.header(s.table.First(), s.table.Len())
+	to := file.WriteTokens(w, &s.store.packed, &h)
+	for i := range s.table.Count() {
+		page, lo, hi := s.table.At(i)
+		to.Page(s.store.packed.Heads, page, lo, hi)
+	}
+	return to.End()
+}
+
+// header is that of a file of the store's tokens.
+func (s *Store) header(first, length int) file.Header {
+	c := &s.config
+	return file.Header{Format: s.packed.K.Format, ValueFormat: s.packed.V.Format,
+		Mark: c.ValuesInKeys, Batch: 1, Heads: c.KVHeads, Inputs: c.HeadDim, Outputs: c.ValueDim,
+		First: first, Length: length}
+}
+
+// Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
+// format, with whatever pages, or [Cache.Save] from such a cache with a batch of 1. It reads
+// exactly what Save wrote, so r may hold several sequences one after another, and returns how
+// many bytes were read.
+//
+// The tokens go to free pages of the store first, and the pages before go back only then: if the
+// free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of
+// another shape is [ErrShape], of another Format or ValuesInKeys [ErrOption]. What Save cannot have
+// written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it
+// has too few. Other errors of r are wrapped. After any error the tokens are those that there were.
+func (s *Sequence) Load(r io.Reader) (n int64, err error) {
+	if err := s.beginCall(); err != nil {
+		return 0, err
+	}
+	defer s.endCall()
+	h := s.store.header(0, 0)
+	from, err := file.ReadTokens(r, &h, "the store's")
+	if err == nil {
+		err = s.readPages(from, h.First, h.Length)
+	}
+	return from.N(), err
+}
+
+// readPages replaces the tokens by those of a file whose header was read.
+func (s *Sequence) readPages(from *file.TokenReader, first, length int) error {
+	t, need, free, ok := s.store.pages.Replacement(&s.table, first, length)
+	if !ok {
+		return s.store.errPages("the file of %d tokens", length-first, need, free)
+	}
+	done := false
+	defer func() {
+		if !done { // also if the reader panics
+			s.store.pages.Discard(&t)
+		}
+	}()
+	blocks := &s.store.packed
+	for i := range t.Count() {
+		page, lo, hi := t.At(i)
+		if err := from.Page(blocks, blocks.Heads, page, lo, hi); err != nil {
+			return err
+		}
+	}
+	s.store.pages.Replace(&s.table, &t)
+	done = true
 	return nil
 }

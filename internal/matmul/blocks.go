@@ -44,13 +44,11 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want it unset: t says it",
 			c.Format)
 	case c.Transposed:
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Transposed is true, want it unset: "+
-			"blocks are rows "+
-			"of outputs")
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks "+
+			"are rows of outputs")
 	case c.Integers && t.Halves():
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: "+
-			"its weights are "+
-			"no integers", t)
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: its "+
+			"weights are no integers", t)
 	}
 	of := t.Traits()
 	if outputs < 1 || outputs > views.MaxLength {
@@ -58,20 +56,17 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	}
 	if inputs < 1 || inputs > views.MaxLength || inputs%of.Inputs != 0 {
 		return nil, views.Fail(views.ErrShape, "inputs is %d, want a multiple of %d for %v, at most %d",
-			inputs,
-			of.Inputs, t, views.MaxLength)
+			inputs, of.Inputs, t, views.MaxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
 	want, fits := views.Product(outputs, inputs/of.Inputs, of.Bytes)
 	if !ok || !fits {
 		return nil, views.Fail(views.ErrShape, "the matrix is %d×%d, want at most %d elements", outputs,
-			inputs,
-			views.MaxElements)
+			inputs, views.MaxElements)
 	}
 	if len(data) != want {
 		return nil, views.Fail(views.ErrLength, "len(data) is %d, want %d for %d×%d weights of %v",
-			len(data), want,
-			outputs, inputs, t)
+			len(data), want, outputs, inputs, t)
 	}
 	m.int8 = c.Integers
 	mapping, err := memory.AllocateTogether(m.size())
@@ -166,6 +161,5 @@ func (p *blockPacking) finish() (*Matrix, error) {
 	each := int64(p.m.inner / p.t.Traits().Inputs)
 	size := int64(p.t.Traits().Bytes)
 	return nil, views.Fail(views.ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each,
-		bad/each,
-		blocks.FaultOfScale(p.t, p.data[bad*size:][:size]))
+		bad/each, blocks.FaultOfScale(p.t, p.data[bad*size:][:size]))
 }

@@ -19,7 +19,7 @@ func MulExperts(t *tuning.Row, dst, a *views.Tensor, ms []*Matrix, experts *view
 	}
 	w := memories.Get().(*Memory)
 	x.route(&w.routes)
-	q := targets{t, []views.Tensor{x.dst}, ms, biases}
+	q := targets{[]views.Tensor{x.dst}, ms, biases}
 	q.multiply(x.inputs(&w.routes))
 	memories.Put(w)
 	runtime.KeepAlive(ms) // and with them their memory
@@ -54,13 +54,11 @@ func (x *expertCall) check() error {
 	case x.chosen.B != 1 || x.chosen.H != 1:
 		return views.Fail(views.ErrShape, "experts is [%d %d …], want [1 1 …]", x.chosen.B, x.chosen.H)
 	case x.a.B != 1 || x.a.H != 1 && x.a.H != n || x.a.L != tokens:
-		return views.Fail(views.ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d "+
-			"for each of %d "+
-			"tokens", x.a.B, x.a.H, x.a.L, views.OrOne(n), tokens, n, tokens)
+		return views.Fail(views.ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d for "+
+			"each of %d tokens", x.a.B, x.a.H, x.a.L, views.OrOne(n), tokens, n, tokens)
 	case x.dst.B != 1 || x.dst.H != n || x.dst.L != tokens:
-		return views.Fail(views.ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d "+
-			"for each of %d "+
-			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
+		return views.Fail(views.ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for "+
+			"each of %d tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
 	}
 	if err := x.dst.CheckDistinct("dst"); err != nil {
 		return err
@@ -75,20 +73,18 @@ func (x *expertCall) check() error {
 func (x *expertCall) checkMatrices() error {
 	if x.biases != nil && len(x.biases) != len(x.ms) {
 		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices",
-			len(x.biases),
-			len(x.ms))
+			len(x.biases), len(x.ms))
 	}
 	for i, m := range x.ms {
-		if err := checkListed(x.ms, i); err != nil {
-			return err
+		if !m.isOpen() {
+			return errListed(x.ms, i)
 		}
 		switch {
 		case m.b != 1 || m.h != 1:
 			return views.Fail(views.ErrShape, "ms[%d] is [%d %d …], want [1 1 …]", i, m.b, m.h)
 		case m.inner != x.a.D || m.cols != x.dst.D:
-			return views.Fail(views.ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and "+
-				"%d as dst.D", i,
-				m.inner, m.cols, x.a.D, x.dst.D)
+			return views.Fail(views.ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and %d "+
+				"as dst.D", i, m.inner, m.cols, x.a.D, x.dst.D)
 		}
 		if bias := biasOf(x.biases, i); bias != nil && len(bias) != m.cols {
 			return views.Fail(views.ErrLength, "len(biases[%d]) is %d, want %d", i, len(bias), m.cols)

@@ -26,7 +26,7 @@ func TestMulExpertsInParts(t *testing.T) {
 		call := expertCall{t: &tuned, dst: *dst, a: *a, ms: ms, chosen: chosen}
 		kerneltest.Must(t, call.check())
 		call.route(&r)
-		firsts := inParts(&targets{&tuned, []views.Tensor{call.dst}, ms, nil}, call.inputs(&r), most)
+		firsts := inParts(&targets{[]views.Tensor{call.dst}, ms, nil}, call.inputs(&r), most)
 		for i, first := range firsts[1:] {
 			if n := first - firsts[i]; n < 1 || n > most {
 				t.Fatalf("parts of %d begin with places %v", most, firsts)

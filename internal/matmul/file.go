@@ -132,8 +132,8 @@ func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err err
 	set = &file.Set{Names: names}
 	first, numbers := map[string]int{}, map[*Matrix]int{}
 	for i, m := range ms {
-		if err := checkListed(ms, i); err != nil {
-			return nil, nil, err
+		if !m.isOpen() {
+			return nil, nil, errListed(ms, i)
 		}
 		if before, is := first[names[i]]; is || names[i] == "" {
 			return nil, nil, views.Fail(views.ErrOption, "%s", file.FaultOfName(names[i], i, before))

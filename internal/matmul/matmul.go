@@ -178,12 +178,10 @@ func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias 
 			right.inputs)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
 		return views.Fail(views.ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name,
-			right.batch,
-			right.heads, views.OrOne(a.B), views.OrOne(a.H))
+			right.batch, right.heads, views.OrOne(a.B), views.OrOne(a.H))
 	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
 		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L,
-			dst.D, a.B,
-			a.H, a.L, right.cols)
+			dst.D, a.B, a.H, a.L, right.cols)
 	}
 	if err := dst.CheckDistinct("dst"); err != nil {
 		return err
@@ -318,21 +316,21 @@ func (m *Matrix) checkOpen() error {
 	if m == nil {
 		return views.Fail(views.ErrOption, "m is nil, want a matrix")
 	}
-	if m.mapping == nil {
+	if !m.isOpen() {
 		return views.Fail(views.ErrClosed, "the matrix was closed, or is not from PackMatrix")
 	}
 	return nil
 }
 
-// checkListed makes sure that a matrix of a list is there and has memory.
-func checkListed(ms []*Matrix, i int) error {
+// isOpen reports whether there is a matrix, and has memory.
+func (m *Matrix) isOpen() bool { return m != nil && m.mapping != nil }
+
+// errListed is the error where a matrix of a list is not there, or has no memory.
+func errListed(ms []*Matrix, i int) error {
 	if ms[i] == nil {
 		return views.Fail(views.ErrOption, "ms[%d] is nil, want a matrix", i)
 	}
-	if err := ms[i].checkOpen(); err != nil {
-		return fmt.Errorf("%w (ms[%d])", err, i)
-	}
-	return nil
+	return fmt.Errorf("%w (ms[%d])", ms[i].checkOpen(), i)
 }
 
 // needs is what a matrix needs.
@@ -390,7 +388,7 @@ func (m *Matrix) MatMul(t *tuning.Row, dst, a *views.Tensor, bias []float32) err
 	if err := m.checkMatMul(dst, a, bias); err != nil {
 		return err
 	}
-	one := targets{t, []views.Tensor{*dst}, []*Matrix{m}, [][]float32{bias}}
+	one := targets{[]views.Tensor{*dst}, []*Matrix{m}, [][]float32{bias}}
 	one.multiply(inputsOf(t, *a, one.ms))
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
@@ -410,7 +408,6 @@ func (m *Matrix) checkMatMul(dst, a *views.Tensor, bias []float32) error {
 
 // projection is a product of prepared rows by a Matrix.
 type projection struct {
-	t      *tuning.Row
 	inputs *preparation
 	at     int // the first of its rows among those of the inputs
 
@@ -487,7 +484,7 @@ func (p *projection) makespan(workers int) float64 {
 	switch {
 	case p.cols < minCols:
 		again = 12
-	case p.t.Stays(4 * p.rows * p.m.inner):
+	case p.inputs.t.Stays(4 * p.rows * p.m.inner):
 		again = 3
 	}
 	each := float64(min(p.cols, p.dst.D)) + again
@@ -497,14 +494,17 @@ func (p *projection) makespan(workers int) float64 {
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
 // fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
 func (m *Matrix) sharesWidened() bool {
-	return m.format != kernel.F32 && m.format != kernel.F16 && m.format != kernel.BF16 &&
-		!(m.blocks != 0 && m.int8)
+	switch m.format {
+	case kernel.F32, kernel.F16, kernel.BF16:
+		return false
+	}
+	return m.blocks == 0 || !m.int8
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of
 // their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == kernel.F32 && p.m.inner > Inner && gathers(p.t, &p.dst)
+	return p.m.format == kernel.F32 && p.m.inner > Inner && gathers(p.inputs.t, &p.dst)
 }
 
 // gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
@@ -539,7 +539,7 @@ func (p *projection) block(i int) productBlock {
 
 // evenRows is what blocks divide rows at a multiple of: kernels take as many together.
 func (p *projection) evenRows() int {
-	if p.m.int8 && p.t.AMX {
+	if p.m.int8 && p.inputs.t.AMX {
 		return tuning.AMXRows
 	}
 	return kernel.SplitRows
@@ -610,21 +610,21 @@ func (p *projection) multiply(u *productBlock) {
 	}
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += Inner {
-		right, layout := p.m.floatPanels(p.t, u.b, u.h, k, u.first, u.Cols)
+		right, layout := p.m.floatPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		u.addRows(p.t, a[k:], stride, right, &layout)
+		u.addRows(p.inputs.t, a[k:], stride, right, &layout)
 	}
 }
 
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
 // not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.Rows <= kernel.InPlaceRows || !p.t.PanelsAhead(u.Rows) { // these have ways of their own
-		return 0
+	if u.Rows <= kernel.InPlaceRows || !p.inputs.t.PanelsAhead(u.Rows) {
+		return 0 // these have ways of their own
 	}
 	first := u.first
 	if k += Inner; k >= p.m.inner {
@@ -642,13 +642,13 @@ func (p *projection) finish(u *productBlock) {
 	if bias != nil {
 		bias = bias[u.first:][:u.Cols]
 	}
-	u.finish(p.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
+	u.finish(p.inputs.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they
 // take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= kernel.InPlaceRows && p.t.PanelsInOrder(float64(len(p.m.data)))
+	return p.dst.L <= kernel.InPlaceRows && p.inputs.t.PanelsInOrder(float64(len(p.m.data)))
 }
 
 // decodingFlops is how many operations take as long as decoding a weight of a block.
@@ -663,5 +663,5 @@ func (p *projection) cost() float64 {
 		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, WidenedRows))
 		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
 	}
-	return p.t.Cost(flops, bytes)
+	return p.inputs.t.Cost(flops, bytes)
 }

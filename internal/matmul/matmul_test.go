@@ -27,7 +27,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		{true, 1, len(m.data), false},
 	} {
 		setReads(t, c.inOrder, c.bytes)
-		p := projection{t: &tuned, dst: *zeroView(1, 1, c.rows, panel), m: m}
+		p := projection{inputs: &preparation{t: &tuned}, dst: *zeroView(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
@@ -81,7 +81,8 @@ func TestPartitionForWorkers(t *testing.T) {
 		{9, 4096, 4096, 1, 16, 256},
 		{1, 4096, 4096, 2, 8, 512},
 	} {
-		p := projection{t: &tuned, dst: views.Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
+		p := projection{inputs: &preparation{t: &tuned}, dst: views.Tensor{B: 1, H: 1, L: c.rows,
+			D: c.cols},
 			m: &Matrix{inner: c.inner, cols: c.cols}}
 		p.partition(c.workers)
 		if p.tasks() != c.units || p.cols != c.width {
@@ -100,7 +101,7 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 		tuning.SequentialReads} {
 		kerneltest.ReadingAs(t, reads)
 		for _, rows := range []int{kernel.InPlaceRows, kernel.InPlaceRows + 1, Rows, Rows + 1} {
-			p := projection{t: &tuned, dst: *zeroView(1, 1, rows, m.cols), m: m}
+			p := projection{inputs: &preparation{t: &tuned}, dst: *zeroView(1, 1, rows, m.cols), m: m}
 			p.partition(1)
 			var read, prefetched []uintptr
 			for i := range p.tasks() {
@@ -132,7 +133,7 @@ func TestMatrixReadsOnePanel(t *testing.T) {
 	kerneltest.Must(t, err)
 	for _, one := range []bool{false, true} {
 		tuned.OnePanel = one
-		p := projection{t: &tuned, dst: *zeroView(1, 1, 2, panel), m: m}
+		p := projection{inputs: &preparation{t: &tuned}, dst: *zeroView(1, 1, 2, panel), m: m}
 		if got := p.panelsSequential(); got != one {
 			t.Errorf("OnePanel %t: a matrix is read in order: %t", one, got)
 		}
@@ -162,7 +163,7 @@ func TestDecodingCounts(t *testing.T) {
 		m, err := PackBlocks(data, blocks.Q4_K, outputs, inputs, Config{Integers: integers})
 		kerneltest.Must(t, err)
 		for j, rows := range []int{1, WidenedRows} {
-			p := projection{t: &tuned, dst: *zeroView(1, 1, rows, outputs), m: m}
+			p := projection{inputs: &preparation{t: &tuned}, dst: *zeroView(1, 1, rows, outputs), m: m}
 			costs[j][i] = p.cost()
 		}
 		kerneltest.Must(t, m.Close())

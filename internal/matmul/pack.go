@@ -61,9 +61,8 @@ type packing struct {
 func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	switch {
 	case c.Format == kernel.I4:
-		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or "+
-			"I8: weights of 4 "+
-			"bits are blocks, see PackBlocks")
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: "+
+			"weights of 4 bits are blocks, see PackBlocks")
 	case !c.Format.Valid():
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8",
 			c.Format)
@@ -80,9 +79,8 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	}
 	m, ok := newMatrix(c.Format, w.B, w.H, inner, cols)
 	if !ok || w.L == 0 {
-		return nil, views.Fail(views.ErrShape, "w is [%d %d %d %d], want at least one row and at "+
-			"most %d elements",
-			w.B, w.H, w.L, w.D, views.MaxElements)
+		return nil, views.Fail(views.ErrShape, "w is [%d %d %d %d], want at least one row and at most "+
+			"%d elements", w.B, w.H, w.L, w.D, views.MaxElements)
 	}
 	m.int8 = c.Integers
 	room, err := memory.AllocateTogether(m.size() + m.scaleSize())
@@ -307,9 +305,8 @@ func (p *packing) checkFinite() error {
 					continue
 				}
 				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })
-				return views.Fail(views.ErrOption, "w is %v in row %d, column %d of head %d, batch entry "+
-					"%d, want a "+
-					"magnitude of at most %v for I8", row[c], r, c, h, b, limit)
+				return views.Fail(views.ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, "+
+					"want a magnitude of at most %v for I8", row[c], r, c, h, b, limit)
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 // targets are the matrices of a call, and for each the output of its products and the bias. Where
 // rows choose matrices, these have one output.
 type targets struct {
-	t      *tuning.Row
 	dsts   []views.Tensor
 	ms     []*Matrix
 	biases [][]float32 // or none
@@ -42,8 +41,7 @@ func (q *targets) multiply(x preparation) {
 
 // product is the product of a share of the rows that are prepared.
 func (q *targets) product(x *preparation, s share) projection {
-	p := projection{t: q.t, inputs: x, at: s.at, m: q.ms[s.which],
-		bias: biasOf(q.biases, s.which)}
+	p := projection{inputs: x, at: s.at, m: q.ms[s.which], bias: biasOf(q.biases, s.which)}
 	if x.routes == nil {
 		p.dst = q.dsts[s.which].Checked() // again, where it was: outputs repeat no elements
 		p.dst.L, p.dst.Data = s.rows, p.dst.Data[x.first*p.dst.SL:]
@@ -72,8 +70,7 @@ type products struct {
 }
 
 // set takes the targets of a call, without the lists, which may be on the caller's stack.
-func (q *products) set(t *tuning.Row, dsts []views.Tensor, ms []*Matrix, biases [][]float32) {
-	q.t = t
+func (q *products) set(dsts []views.Tensor, ms []*Matrix, biases [][]float32) {
 	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
 	q.biases = append(q.biases[:0], biases...)
 }
@@ -290,7 +287,7 @@ func MulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*Matr
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	q := targets{t, dsts, ms, biases}
+	q := targets{dsts, ms, biases}
 	q.multiply(inputsOf(t, a.Checked(), ms))
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
@@ -321,12 +318,11 @@ func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*Matrix, biases []
 			len(ms))
 	case biases != nil && len(biases) != len(ms):
 		return views.Fail(views.ErrLength, "len(biases) is %d, want nil or %d as there are matrices",
-			len(biases),
-			len(ms))
+			len(biases), len(ms))
 	}
 	for i, m := range ms {
-		if err := checkListed(ms, i); err != nil {
-			return err
+		if !m.isOpen() {
+			return errListed(ms, i)
 		}
 		dst, in := dsts[i], *a
 		if err := m.checkMatMul(&dst, &in, biasOf(biases, i)); err != nil {

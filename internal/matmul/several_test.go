@@ -19,7 +19,7 @@ func TestMulMatricesInParts(t *testing.T) {
 		want[i], got[i] = *zeroView(1, 2, 7, m.cols), *zeroView(1, 2, 7, m.cols)
 		kerneltest.Must(t, m.MatMul(&tuned, &want[i], a, nil))
 	}
-	inParts(&targets{&tuned, got, ms, nil}, inputsOf(&tuned, *a, ms), 3)
+	inParts(&targets{got, ms, nil}, inputsOf(&tuned, *a, ms), 3)
 	for i := range ms {
 		kerneltest.MustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
 	}
@@ -48,12 +48,12 @@ func TestStretches(t *testing.T) {
 	r := kerneltest.Random(t.Name())
 	for range kerneltest.Budget(50) {
 		inner, rows := 1+r.IntN(3000), 9+r.IntN(300)
-		q := products{targets: targets{t: &tuned}, inputs: preparation{a: views.Tensor{D: inner}}}
+		q := products{inputs: preparation{t: &tuned, a: views.Tensor{D: inner}}}
 		var times [][]int // that rows of panels are computed
 		for range 1 + r.IntN(3) {
 			m := &Matrix{inner: inner, cols: 1 + r.IntN(1000)}
-			q.now = append(q.now, projection{t: &tuned, m: m, dst: views.Tensor{B: 1, H: 1, L: rows,
-				D: m.cols}})
+			q.now = append(q.now, projection{inputs: &preparation{t: &tuned}, m: m, dst: views.Tensor{B: 1,
+				H: 1, L: rows, D: m.cols}})
 			times = append(times, make([]int, rows*partsOf(m.cols, panel)))
 		}
 		workers := 1 + r.IntN(20)
@@ -102,7 +102,8 @@ func TestRunsOfPanels(t *testing.T) {
 				t.Fatal("too large")
 			}
 			m.data = make([]byte, partsOf(m.cols, panel)*m.blockPanel())
-			q.now = append(q.now, projection{t: &tuned, m: m, dst: views.Tensor{D: m.cols, L: 1}})
+			q.now = append(q.now, projection{inputs: &preparation{t: &tuned}, m: m,
+				dst: views.Tensor{D: m.cols, L: 1}})
 		}
 		workers := 1 + r.IntN(20)
 		q.divide(workers)

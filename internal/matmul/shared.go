@@ -46,7 +46,9 @@ func (w *Memory) Forget() {
 
 // Drop lets go of the caller's buffers when a call is over.
 func (w *Memory) Drop() {
-	w.multiplication = multiplication{}
+	if w.multiplication.t != nil {
+		w.multiplication = multiplication{}
+	}
 	w.products.drop()
 }
 
@@ -84,7 +86,7 @@ func (w *Memory) MulMatrix(on Workers, t *tuning.Row, dst, a *views.Tensor, m *M
 		return err
 	}
 	ms := []*Matrix{m}
-	w.products.set(t, []views.Tensor{*dst}, ms, [][]float32{bias})
+	w.products.set([]views.Tensor{*dst}, ms, [][]float32{bias})
 	w.multiply(on, inputsOf(t, *a, ms))
 	return nil
 }
@@ -95,7 +97,7 @@ func (w *Memory) MulMatrices(on Workers, t *tuning.Row, dsts []views.Tensor,
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	w.products.set(t, dsts, ms, biases)
+	w.products.set(dsts, ms, biases)
 	w.multiply(on, inputsOf(t, a.Checked(), ms))
 	return nil
 }
@@ -108,7 +110,7 @@ func (w *Memory) MulExperts(on Workers, t *tuning.Row, dst, a *views.Tensor,
 		return err
 	}
 	x.route(&w.routes)
-	w.products.set(t, []views.Tensor{x.dst}, ms, biases)
+	w.products.set([]views.Tensor{x.dst}, ms, biases)
 	w.multiply(on, x.inputs(&w.routes))
 	return nil
 }

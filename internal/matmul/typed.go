@@ -42,10 +42,10 @@ func (p *projection) multiplyTyped(u *productBlock) {
 func (p *projection) multiplyPacked(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += Inner {
-		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.addTyped(p.t, p.m.format, a[k:], stride, right, &layout)
+		u.addTyped(p.inputs.t, p.m.format, a[k:], stride, right, &layout)
 	}
 }
 
@@ -57,14 +57,14 @@ func (p *projection) multiplyWidened(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += Inner {
 		for c := 0; c < u.Cols; c += widenedCols {
-			right, typed := p.m.typedPanels(p.t, u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
+			right, typed := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
 				u.Rows)
 			some := u.part(c, min(widenedCols, u.Cols-c))
-			layout := panelLayout(p.t, typed.Keys, some.Cols)
+			layout := panelLayout(p.inputs.t, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
-			narrow.Widen(p.t.ISA, p.m.format, w.k, right, layout.PanelStride, &typed)
-			some.add(p.t, a[k:], stride, w.k, &layout)
+			narrow.Widen(p.inputs.t.ISA, p.m.format, w.k, right, layout.PanelStride, &typed)
+			some.add(p.inputs.t, a[k:], stride, w.k, &layout)
 		}
 	}
 	memories.Put(w)
@@ -76,7 +76,7 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	if c >= u.Cols {
 		k, c = k+Inner, 0
 	}
-	if k >= p.m.inner || u.Rows <= kernel.InPlaceRows || !p.t.PanelsAhead(u.Rows) {
+	if k >= p.m.inner || u.Rows <= kernel.InPlaceRows || !p.inputs.t.PanelsAhead(u.Rows) {
 		return 0
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
@@ -116,12 +116,12 @@ func (p *projection) multiplyInt8(u *productBlock) {
 		step = Inner
 	}
 	for k := 0; k < p.m.inner; k += Inner {
-		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		steps := layout.Keys
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			u.addIntegers(p.t, &a, first, k+g, right[g*panel:], &layout)
+			u.addIntegers(p.inputs.t, &a, first, k+g, right[g*panel:], &layout)
 		}
 	}
 }
@@ -138,17 +138,17 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
 	x.O, x.Rows, x.OStride = u.Dst, u.Rows, u.Stride
 	if p.few() {
-		multiplyFew(p.t, &x, u.Cols, p.next)
+		multiplyFew(p.inputs.t, &x, u.Cols, p.next)
 		return
 	}
 	w := memories.Get().(*Memory)
 	defer memories.Put(w)
-	multiplyBlocks(p.t, &x, u.Cols, w.blockMemory())
+	multiplyBlocks(p.inputs.t, &x, u.Cols, w.blockMemory())
 }
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.
 func (p *projection) few() bool {
-	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(p.t, p.m.blocks, p.dst.L)
+	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(p.inputs.t, p.m.blocks, p.dst.L)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
@@ -162,14 +162,14 @@ func (p *projection) multiplyDecoded(u *productBlock) {
 		steps := min(Inner, p.m.inner-k)
 		for c := 0; c < u.Cols; c += widenedCols {
 			some := u.part(c, min(widenedCols, u.Cols-c))
-			layout := panelLayout(p.t, steps, some.Cols)
+			layout := panelLayout(p.inputs.t, steps, some.Cols)
 			layout.Overwrite = k == 0
 			for x := 0; x < layout.Cols; x += panel {
 				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.Inputs*of.Packed:]
-				blockwise.Decode(p.t.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
+				blockwise.Decode(p.inputs.t.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
 					w.blockMemory())
 			}
-			some.add(p.t, a[k:], stride, w.k, &layout)
+			some.add(p.inputs.t, a[k:], stride, w.k, &layout)
 		}
 	}
 	memories.Put(w)
@@ -213,8 +213,7 @@ func (m *Matrix) checkRows(dst *views.Tensor, outputs []int32) error {
 	}
 	if dst.B != m.b || dst.H != m.h || dst.L != len(outputs) || dst.D != m.inner {
 		return views.Fail(views.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L,
-			dst.D, m.b,
-			m.h, len(outputs), m.inner)
+			dst.D, m.b, m.h, len(outputs), m.inner)
 	}
 	for i, output := range outputs {
 		if output < 0 || int(output) >= m.cols {

@@ -34,9 +34,10 @@ func (v *View[T]) Check(name string) error {
 
 // Checked is a valid view as Check leaves it.
 func (v View[T]) Checked() View[T] {
-	g := v.geometry()
-	sb, sh, sl := g.Explicit()
-	v.SB, v.SH, v.SL = Step(sb), Step(sh), Step(sl)
+	if v.SB|v.SH|v.SL == 0 {
+		v.SB, v.SH, v.SL = v.H*v.L*v.D, v.L*v.D, v.D
+	}
+	v.SB, v.SH, v.SL = max(v.SB, 0), max(v.SH, 0), max(v.SL, 0)
 	return v
 }
 

@@ -113,9 +113,8 @@ func (g *Geometry) Check(name string) error {
 		return g.checkContiguous(name)
 	}
 	if pitch := g.SL - shortPitch; -MaxLength <= pitch && pitch <= MaxLength {
-		return Fail(ErrStride, "%s is of Rows with a pitch of %d, want at least h·d, the elements "+
-			"of all "+
-			"heads", name, pitch)
+		return Fail(ErrStride, "%s is of Rows with a pitch of %d, want at least h·d, the elements of "+
+			"all heads", name, pitch)
 	}
 	extent := g.D // the index of the last element plus one
 	given := [...]int{g.SB, g.SH, g.SL}

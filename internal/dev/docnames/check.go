@@ -124,7 +124,7 @@ func (c *checker) flag(line int, field string) {
 var selector = regexp.MustCompile(`(\pL[\pL\d_]*)\.(\pL[\pL\d_]*)`)
 
 // selection checks x.name where x is a package of the repository, or a type that is exported;
-// names of others are those of variables, too.
+// names of others are those of variables, too, which may have the name of their type.
 func (c *checker) selection(line int, x, name string) {
 	exported := unicode.IsUpper([]rune(x)[0])
 	switch {
@@ -133,7 +133,7 @@ func (c *checker) selection(line int, x, name string) {
 		if !c.has(x, name) && !c.isForeign(x+"."+name) {
 			c.fail(line, "%s has no %s", x, name)
 		}
-	case !exported && c.packages[x] != nil:
+	case !exported && c.packages[x] != nil && !c.has(strings.ToUpper(x[:1])+x[1:], name):
 		c.fail(line, "package %s has no %s", x, name)
 	}
 }

@@ -84,11 +84,11 @@ func (p *Pool) Run(parts int, w Worker) error {
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
+	of := &call.Memory.parts
+	defer func() { *of = callerParts{}; call.End() }()
 	if err := checkParts(parts, w); err != nil || parts == 0 {
 		return err
 	}
-	of := &call.Memory.parts
 	*of = callerParts{w}
 	call.DoParts(of, parts)
 	return nil
@@ -134,7 +134,7 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if err == nil {
 		a.attend(call)
 	}
-	endCall(call)
+	a.end(call)
 	return err
 }
 
@@ -152,7 +152,7 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	if err = c.plan(&a.plan, opt); err == nil {
 		a.attend(call)
 	}
-	endCall(call)
+	a.end(call)
 	return err
 }
 
@@ -165,8 +165,8 @@ func (p *Pool) AppendCache(c *Cache, k, v Tensor) error {
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
 	x := &call.Memory.writing
+	defer x.end(call)
 	*x = writing{k: k, v: v}
 	if err := c.beginAppend(x); err != nil {
 		return err
@@ -189,8 +189,8 @@ func (p *Pool) AppendSequence(s *Sequence, k, v Tensor) error {
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
 	x := &call.Memory.writing
+	defer x.end(call)
 	*x = writing{k: k, v: v}
 	if err := s.beginAppend(x); err != nil {
 		return err
@@ -209,12 +209,12 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
+	a := &call.Memory.attention
+	defer a.end(call)
 	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
-	a := &call.Memory.attention
 	a.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	if err := a.plan.initSequences(&a.call, seqs, opt); err != nil {
 		return err
@@ -228,12 +228,11 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 	if p == nil {
 		return MatMul(dst, a, b)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, w, err := p.beginProducts()
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	on, w := matricesOf(call)
+	defer on.end()
 	return w.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&b))
 }
 
@@ -242,12 +241,11 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 	if p == nil {
 		return m.MatMul(dst, a, bias)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, w, err := p.beginProducts()
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	on, w := matricesOf(call)
+	defer on.end()
 	return w.MulMatrix(on, &tuned, viewed(&dst), viewed(&a), bodyOf(m), bias)
 }
 
@@ -257,12 +255,11 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	if p == nil {
 		return MulMatrices(dsts, a, ms, biases)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, w, err := p.beginProducts()
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	on, w := matricesOf(call)
+	defer on.end()
 	return w.MulMatrices(on, &tuned, allViewed(dsts), viewed(&a), bodiesOf(ms), biases)
 }
 
@@ -273,12 +270,11 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 	if p == nil {
 		return MulExperts(dst, a, ms, experts, biases)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, w, err := p.beginProducts()
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	on, w := matricesOf(call)
+	defer on.end()
 	return w.MulExperts(on, &tuned, viewed(&dst), viewed(&a), bodiesOf(ms), viewed(&experts), biases)
 }
 
@@ -287,12 +283,11 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	if p == nil {
 		return PackMatrix(w, c)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, _, err := p.beginProducts()
 	if err != nil {
 		return nil, err
 	}
-	defer endCall(call)
-	on, _ := matricesOf(call)
+	defer on.end()
 	m, err := matmul.PackMatrixOn(on, &tuned, viewed(&w), c.body())
 	return withBody(m), err
 }
@@ -303,12 +298,11 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 	if p == nil {
 		return PackBlocks(data, t, outputs, inputs, c)
 	}
-	call, err := p.workers.Begin(newWorker)
+	on, _, err := p.beginProducts()
 	if err != nil {
 		return nil, err
 	}
-	defer endCall(call)
-	on, _ := matricesOf(call)
+	defer on.end()
 	m, err := matmul.PackBlocksOn(on, data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err
 }
@@ -322,13 +316,13 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	x := &call.Memory.attention.plan
-	*x = newPlan(Tensor{}, q, k, v, opt)
-	if err := x.initKeys(); err != nil {
+	a := &call.Memory.attention
+	defer a.end(call)
+	a.plan = newPlan(Tensor{}, q, k, v, opt)
+	if err := a.plan.initKeys(); err != nil {
 		return err
 	}
-	if err := s.initUpdate(x, opt); err != nil {
+	if err := s.initUpdate(&a.plan, opt); err != nil {
 		return err
 	}
 	return s.addPooled(call, nil)
@@ -347,11 +341,11 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	x := &call.Memory.attention.plan
-	*x = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	x.table, x.first = &seq.table, seq.table.First()
-	if err := s.initSequence(x, seq.store, seq.table.Len(), opt); err != nil {
+	a := &call.Memory.attention
+	defer a.end(call)
+	a.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	a.plan.table, a.plan.first = &seq.table, seq.table.First()
+	if err := s.initSequence(&a.plan, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
 	return s.addPooled(call, nil)
@@ -371,10 +365,10 @@ func (p *Pool) UpdateSequences(s *State, q Tensor, seqs []*Sequence, opt *Option
 	if err != nil {
 		return err
 	}
-	defer endCall(call)
-	x := &call.Memory.attention.plan
-	*x = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(x, seqs[0].store, tokens, opt); err != nil {
+	a := &call.Memory.attention
+	defer a.end(call)
+	a.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&a.plan, seqs[0].store, tokens, opt); err != nil {
 		return err
 	}
 	return s.addPooled(call, seqs)
