@@ -403,7 +403,7 @@ func TestRefused(t *testing.T) {
 			`tokenizer.ggml.model is "rwkv", want gpt2, llama, bert or t5`},
 		"a key": {written(t, object{"tokenizer.json": object{"unheard": 1}}), `key "unheard" is 1`},
 		"a number": {written(t, object{"tokenizer.json": object{"model": object{"type": "BPE",
-			"merges": []any{}, "vocab": object{"a": 1 << 40}}}}),
+			"merges": []any{}, "vocab": object{"a": int64(1) << 40}}}}),
 			`tokenizer.json: token "a" has number 1099511627776, want 0 to`},
 		"a number below 0": {written(t, object{"tokenizer.json": object{"added_tokens": []object{
 			{"id": -1, "content": "b"}}, "model": object{"type": "BPE",
