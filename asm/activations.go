@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// Activations in float32, step by step what internal/f32/activations.go computes. GELUs
-// are in gelu.go. Softplus, in float64, is Go: a vector has two lanes of that.
+// Activations in float32, step by step what internal/f32/activations.go computes. GELUs are in
+// gelu.go. Softplus needs float64, of which a vector has only two lanes, so it is written in Go.
 
 const bitsLowest = 0xff7fffff // −MaxFloat32
 

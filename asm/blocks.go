@@ -17,7 +17,7 @@ const (
 
 func (s blockSums) size() int { return blockUnpacked + panelBytes*s.vectors() }
 
-// Registers of products by blocks, beside those of tile.go.
+// Registers of products by blocks, in addition to the registers of tile.go.
 const (
 	blockAt   = R7  // unpacked blocks
 	blockRest = R8  // blocks left
@@ -107,7 +107,7 @@ var (
 
 func (t *blockTile) row(i int) Vec { return Vec(20 + i) }
 
-// at is the blockRow at hand of row i.
+// at is the current blockRow of row i.
 func (t *blockTile) at(i int) Reg { return a0 + Reg(i) }
 
 // emit computes the tile, and moves on by its rows.
@@ -190,7 +190,7 @@ func (t *blockTile) begin() {
 	t.Label(ready)
 }
 
-// products are those of some groups, whose weights b0 moves through.
+// products multiplies some groups; b0 points to their weights and moves on.
 func (t *blockTile) products(first, end int) {
 	for i := range t.rows {
 		for v := range 4 {

@@ -15,12 +15,12 @@ import (
 const (
 	fewOut     = R0  // outputs of the first row
 	fewRow     = R1  // inputs of the first row
-	fewScales  = R2  // scales of the 32 inputs at hand
+	fewScales  = R2  // scales of the current 32 inputs
 	fewWords   = R25 // and their words
 	fewOStride = R3  // bytes between rows of outputs
 	fewStride  = R4  // bytes between rows of inputs
-	fewRequest = R5  // what is requested
-	fewNext    = R6  // and what after the stream's end,
+	fewRequest = R5  // the address to prefetch
+	fewNext    = R6  // and the address after the end of the stream
 	fewBefore  = R7  // before which there are so many blocks
 	fewRows    = R8  // how many rows
 	fewPanels  = R9  // panels left
@@ -31,7 +31,7 @@ const (
 	fewNew     = R14 // do outputs begin with 0?
 )
 
-// fewAt and fewOutOf are the inputs at hand and the outputs of a row.
+// fewAt points to the current inputs of a row, fewOutOf to its outputs.
 func fewAt(i int) Reg    { return R20 + Reg(i) }
 func fewOutOf(i int) Reg { return R15 + Reg(i) + Reg(i/3) } // R18 is reserved
 
@@ -55,12 +55,12 @@ type fewTile struct {
 	*program
 	fewForm
 	rows    int
-	vectors int // of outputs that are at hand together
+	vectors int // of outputs that are computed together
 
 	acc    [2][]Vec // sums of products, of the halves of inputs if they are apart
 	sums   []Vec    // of one and two rows; else they stay in memory
-	shared []Vec    // of one row: d, and what belongs to it, of blocks that share it
-	bias   []Vec    // what sums of products begin at, where a register is left for it
+	shared []Vec    // of one row: d and its multiples, of blocks that share it
+	bias   []Vec    // start of the sums of products, if there is a register for it
 	free   []Vec    // for a step
 }
 
@@ -138,7 +138,7 @@ func (t *fewTile) layout() {
 	t.free = fewFree
 }
 
-// constants loads what unpacking needs.
+// constants loads the constants of unpacking.
 func (t *fewTile) constants() {
 	if t.bias != nil {
 		t.constant(t.bias[0], t.float(sumBias))
@@ -169,7 +169,7 @@ func (t *fewTile) bytesOf(to Vec, b int64) {
 	t.DupReg(to, fewD)
 }
 
-// take takes some of the free registers.
+// take reserves n of the free registers.
 func (t *fewTile) take(n int) []Vec {
 	some := t.free[:n:n]
 	t.free = t.free[n:]
@@ -298,8 +298,8 @@ func (t *fewTile) halvesOfSums() [][]Vec {
 }
 
 // Sums of products begin at 1.5·2²³, as the bits of a float: a whole number that is added to these
-// bits is added to the float, which becomes that number by a subtraction, exactly. Conversions take
-// two operations of half of the units of some processors.
+// bits is added to the float, which becomes that number by a subtraction, exactly. A conversion
+// would cost two operations, which only half of the units of some processors execute.
 const sumBias = 0x1.8p23
 
 // beginning has sumBias in all lanes.
@@ -344,7 +344,7 @@ func (t *fewTile) start() {
 	}
 }
 
-// products adds those of a half of the inputs.
+// products adds the products of one half of the inputs.
 func (t *fewTile) products(half, first int) {
 	rows, words, upper := fewInputs[:t.rows], fewCodesOf[:t.vectors], fewUpper[:t.vectors]
 	for i, x := range rows {
@@ -382,7 +382,7 @@ func (t *fewTile) products(half, first int) {
 	}
 }
 
-// load loads words with a number of the outputs at hand.
+// load loads the words of the current outputs.
 func (t *fewTile) load(to []Vec, word, first int) {
 	at := word*panelBytes + first*vector
 	for v := 0; v < len(to); v += 2 {
@@ -420,7 +420,7 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 	return words
 }
 
-// oneMore puts a bit of bytes at a place of codes, that of fewOther.
+// oneMore inserts one bit of each byte into the codes, at the position that fewOther gives.
 func (t *fewTile) oneMore(codes, bits, moved Vec, bit, place int) {
 	switch {
 	case bit < place:
@@ -455,7 +455,7 @@ func (t *fewTile) threeBits(words, bits []Vec, half, pair int) []Vec {
 	return bytes
 }
 
-// besideUpper are registers for bytes beside those of words. One row has four vectors.
+// besideUpper returns registers for bytes that do not overlap the words. One row has four vectors.
 func (t *fewTile) besideUpper() []Vec {
 	return append(fewMoved[:2:2], fewInputs[1:]...)[:t.vectors]
 }
@@ -548,7 +548,7 @@ func (t *fewSums) floats(at int) {
 	}
 }
 
-// times multiplies sums of products by scales, which is exact where these are those of a file.
+// times multiplies sums of products by scales, which is exact for the scales of a file.
 func (t *fewSums) times(scale []Vec, at int) {
 	for i := range t.rows {
 		for v, sum := range t.products(0, i, at) {
@@ -557,7 +557,7 @@ func (t *fewSums) times(scale []Vec, at int) {
 	}
 }
 
-// add adds floats times a·d to the sums, and what minima make of the inputs' sum.
+// add adds floats times a·d to the sums, and the minima times the sum of the inputs.
 func (t *fewSums) add(at int) {
 	d := t.d(0)
 	var least, other []Vec
@@ -624,8 +624,8 @@ func (t *fewSums) d(i int) []Vec {
 	return d
 }
 
-// bytes makes floats of bytes at an offset of the 32 inputs: the lowest bits of 2²³, which is taken
-// off. To those with sign 128 is added before.
+// bytes converts the bytes at an offset of the 32 inputs to floats: a byte becomes the lowest bits
+// of 2²³, which is then subtracted. 128 is added to signed bytes before.
 func (t *fewSums) bytes(offset int, signed bool) []Vec {
 	const exponent, signs = 0x4b004b00, 0x80808080 // of 2²³, in both halves; of bytes
 	to, others := t.take(t.n), t.free[len(t.free)-2:]

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
-// What kernels over blocks have to know of a type: it follows from the type's row in
-// internal/blocks. Which kernels there are is in internal/dev/blocktypes.
+// The properties of a block type that kernels depend on; they follow from the type's row in
+// internal/blocks. internal/dev/blocktypes lists the kernels.
 
-// blockSums is what the sums of a block become.
+// blockSums says how the sums of a block are scaled.
 type blockSums blocks.Scaling
 
 const (
 	plainSums  = blockSums(blocks.One)    // d
 	minimaSums = blockSums(blocks.Minima) // d, −dmin, scale, minimum
 	halvesSums = blockSums(blocks.Halves) // d and the scale of each half
-	// d, −dmin, and what −32 times the sum of each half is multiplied by
+	// d, −dmin, and the factor of −32 times the sum of each half
 	pairsSums  = blockSums(blocks.Pairs)
 	floatsSums = blockSums(blocks.Floats) // d of each half
 	// Of few rows; of many they are minima and halves.
@@ -40,8 +40,8 @@ func (s blockSums) vectors() int {
 	return 4
 }
 
-// multiplyKernels are products of many rows, with what else is multiplied so, and the rows of
-// tiles: products of few rows are for what is left of most types.
+// multiplyKernels are the kernels for many rows: each with the other types that it serves and the
+// rows of its tiles. For most types, kernels of few rows compute the remaining rows.
 var multiplyKernels = []struct {
 	name  string
 	sums  []blockSums
@@ -54,14 +54,14 @@ var multiplyKernels = []struct {
 	{"multiplyFloatsDot", []blockSums{floatsSums}, []int{4, 1}},
 }
 
-// fewForm is what differs between types in products of few rows.
+// fewForm holds the differences between types in products of few rows.
 type fewForm struct {
 	*blocks.Traits
 	codes fewCodes
 	kind  blockSums
 	parts int // of 32 inputs that share d
-	// Of codes that something is taken off: 128 of codes >> shift, of codes of halves 32. Sums of
-	// products begin with what a blockRow has of it.
+	// A number is subtracted from the codes: 128 >> shift, or 32 for types with sums of halves. Sums
+	// of products begin with the blockRow's correction for it.
 	less  bool
 	shift int
 }
@@ -113,7 +113,7 @@ func (f *fewForm) tiles() []int {
 // halved reports whether sums of each 16 inputs are apart.
 func (f *fewForm) halved() bool { return f.kind == halvesSums }
 
-// levelWords are the levels as words, and what they are called.
+// levelWords returns the levels as words, and their name.
 func (f *fewForm) levelWords() (name string, words []uint32) {
 	var bytes [16]byte
 	for i, e := range f.Levels {

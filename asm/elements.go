@@ -2,7 +2,7 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// span is how many elements a pass of a loop takes: some vectors, or a single element.
+// span is the number of elements that a pass of a loop handles: some vectors, or a single element.
 type span struct {
 	vectors int
 	single  bool

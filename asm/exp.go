@@ -60,10 +60,10 @@ func (p *program) expReduced(e expRegs) {
 	p.polynomial(e.p, e.q, e.x, "expC", 1, 1)
 }
 
-// polynomial leaves in a a polynomial in x by Horner's rule. Its coefficients are those that
-// internal/f32/elementary.go has under the prefix, the leading one first, and then the fixed ones.
-// No emitter counts them: whoever changes the degree does so in that file. a and b take turns,
-// because FMLA adds to the register of the coefficient; the number of turns says which begins.
+// polynomial sets a to a polynomial in x by Horner's rule. Its coefficients are the constants of
+// internal/f32/elementary.go with this prefix, the leading one first, and then the fixed ones. No
+// emitter counts them, so the degree is changed in that file only. a and b alternate, because FMLA
+// adds to the register of the coefficient; the number of steps decides which is first.
 func (p *program) polynomial(a, b, x []Vec, prefix string, fixed ...float32) {
 	names := p.values.Polynomial(prefix)
 	var others []int

@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// 2^(x·c), the exponential of attention: f32.Exp2 step by step, the only emitter of it for NEON.
-// gen/README.md says where the others are.
+// 2^(x·c), the exponential of attention: f32.Exp2 step by step. This is its only emitter for NEON;
+// gen/README.md lists the others.
 
 // exp2Regs are the registers of attention's exponentials 2^(x·c) of several
 // vectors at once, stage by stage as in expRegs.
@@ -32,7 +32,7 @@ func (e exp2Regs) of(s span) exp2Regs {
 	return e
 }
 
-// exp2Constants loads what stays in registers: constants, and the kernel's argument c.
+// exp2Constants loads the registers that do not change: constants, and the kernel's argument c.
 func (p *program) exp2Constants(e exp2Regs) {
 	p.floatArg("c", e.c)
 	p.constant(e.bias, p.value("exp2Bias"))
@@ -49,7 +49,7 @@ func (p *program) exp2(e exp2Regs) {
 		p.Fmla(e.t[i], x, e.c)
 	}
 	for i, t := range e.t {
-		p.Fsub(e.f[i], e.bias, t) // −n, because FMLA adds to what is there
+		p.Fsub(e.f[i], e.bias, t) // −n, because FMLA adds to this register
 	}
 	for i, x := range e.x {
 		p.Fmla(e.f[i], x, e.c)

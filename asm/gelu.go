@@ -8,13 +8,13 @@ import (
 	spec "github.com/seed-1415985d/attn/internal/f32"
 )
 
-// GELUs, step by step what internal/f32/gelu.go computes. Vectors with no element beyond the limit,
-// which most are, leave the exponential out.
+// GELUs, step by step what internal/f32/gelu.go computes. A vector with no element beyond the limit
+// skips the exponential; most vectors do.
 
 // geluRegs are registers of up to two vectors.
 type geluRegs struct {
 	a, positive, y []Vec
-	near, number   []Vec // z and what a² loses, in the exponential
+	near, number   []Vec // z and the rounding error of a², in the exponential
 	d              []Vec // f
 	p, q           []Vec // a polynomial, in turn
 	t, keep        []Vec
@@ -150,7 +150,7 @@ func (p *program) lookUpRow(d []Vec, r geluRegs, row *[8]float32) {
 	}
 }
 
-// square leaves a, at most a limit, in a, a² in near, and what that loses in number.
+// square limits a, and sets near to a² and number to its rounding error.
 func (p *program) square(r geluRegs, limit string) {
 	p.constant(r.c, p.value(limit))
 	for i, a := range r.a {
@@ -238,7 +238,7 @@ func (p *program) geluTanhTail(r geluRegs) {
 	p.timesPower(r.p, r.near, r)
 }
 
-// timesPower leaves x·2ⁿ in d, t = n + expBias, in two halves. It takes q, number and c.
+// timesPower sets d to x·2ⁿ, t = n + expBias, in two halves. It overwrites q, number and c.
 func (p *program) timesPower(d, x []Vec, r geluRegs) {
 	h, n := r.q, r.number
 	p.constant(r.c, p.value("expBias"))

@@ -52,7 +52,7 @@ func (p *program) encode() {
 
 // Kernels of integers look codes up on their way: a vector of codes is two groups of four steps.
 
-// Registers of codes, in scores; those of values have to share them.
+// Registers of codes, in scores; in kernels of values they are shared.
 const (
 	codesOf = Vec(28) // levels of the codes
 	halves  = Vec(29) // ones in the lower halves of bytes
@@ -61,7 +61,7 @@ const (
 // codesTable points at the constants where values have other things in their register.
 const codesTable = R22
 
-// upperCodes holds what int8Groups does of the other halves.
+// upperCodes holds the upper halves, as int8Groups holds the lower ones.
 var upperCodes = from(20, panel/lanes)
 
 func (p *program) int4Kernels() {
@@ -84,7 +84,7 @@ func (p *program) lowerHalves() int {
 	return p.words("lower halves of bytes", ones, ones, ones, ones)
 }
 
-// codeTile is tile of codes: two groups at a time, then the one that may be left.
+// codeTile is tile for codes: two groups at a time, then a last one if their number is odd.
 func (t *int8Kernel) codeTile(r int) {
 	t.beginTile(r)
 	loop, last, end := t.label("groups"), t.label("last"), t.label("end")

@@ -9,7 +9,7 @@ import . "github.com/seed-1415985d/attn/asm/internal/neon"
 // int8Rows is the most rows of a tile: with 16 columns 16 accumulators.
 const int8Rows = 4
 
-// Registers of tiles in integers, beside those of tile.go.
+// Registers of tiles in integers, in addition to the registers of tile.go.
 const (
 	int8Factor  = R13 // scales of the panel's keys, or factors of the tile's rows
 	int8Factors = R14 // of the first row
@@ -39,7 +39,8 @@ func (p *program) int8Kernels() {
 	t.panelLoop(int8Rows, t.tile)
 }
 
-// outputs loads what kernels have that add to outputs. half is whether these begin at 0.
+// outputs loads the arguments of kernels that add to outputs. half says whether the outputs begin
+// at 0.
 func (t *int8Kernel) outputs() {
 	t.arg("x", moving)
 	t.field(cStride, moving, "SumsCall.OStride")
@@ -50,7 +51,7 @@ func (t *int8Kernel) outputs() {
 	t.byteField(halfPanel, moving, "PanelLayout.Overwrite")
 }
 
-// scoreArguments loads those of kernels of scores.
+// scoreArguments loads the arguments of kernels of scores.
 func (t *int8Kernel) scoreArguments() {
 	t.arg("s", cPanel)
 	t.arg("q", aFirst)
@@ -62,7 +63,7 @@ func (t *int8Kernel) scoreArguments() {
 	t.panelLayout()
 }
 
-// sumsArguments loads what kernels of sums have, too.
+// sumsArguments loads the further arguments of kernels of sums.
 func (t *int8Kernel) sumsArguments() {
 	t.arg("x", moving)
 	t.field(cPanel, moving, "SumsCall.O")

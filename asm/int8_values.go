@@ -46,7 +46,7 @@ func (t *int8Kernel) weighted(like, name string) {
 	if t.codes {
 		t.Mov(codesTable, table)
 	}
-	t.outputs() // after the constants, whose register is half
+	t.outputs() // after the constants: one of them had the register of half
 	t.arg("x", alphaFirst8)
 	t.field(alphaFirst8, alphaFirst8, "SumsCall.Alpha")
 	t.panelLoop(int8ValueRows, t.valueTile)
@@ -101,7 +101,7 @@ func (t *int8Kernel) valueTile(r int) {
 	t.nextRows(r)
 }
 
-// oneGroup multiplies one group, of codes that of lower halves or of upper ones.
+// oneGroup multiplies one group; for codes, the one in the lower or in the upper halves.
 func (t *int8Kernel) oneGroup(r, half int) {
 	t.digits(r, false)
 	t.valueStep(r, 0, half)

@@ -1,8 +1,8 @@
-// Command asm makes the arm64 assembly of package attn, with NEON; gen makes the x86-64 one. See
-// README.md.
+// Command asm generates the arm64 assembly of package attn, for NEON; gen generates the x86-64
+// assembly. See README.md.
 //
-// Each function below emits one kernel or one step of one. The mathematics is that of
-// kernel_generic.go, which every kernel equals bit for bit.
+// Each function below emits one kernel or one step of one. Every kernel equals its generic Go code
+// (kernel_generic.go, internal/kernel/*/generic.go) bit for bit.
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 	os.Exit(generate.Command("asm", os.Args[1:], files, os.Stderr))
 }
 
-// families are the files, from the repository's root, and what emits their kernels.
+// families maps files, by their path from the repository's root, to the functions that emit their
+// kernels.
 var families = map[string]func(p *program){
 	"kernel_arm64.s":                              (*program).slicePasses,
 	"internal/kernel/floats/floats_arm64.s":       (*program).floats,

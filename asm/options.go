@@ -72,7 +72,7 @@ func (p *program) maskBias() {
 			p.Fcmeq(same, b[i], negInf)
 			p.Bic(seen[i], bit[i], same) // the bits of visible keys
 			p.Fcmeq(same, b[i], zero)
-			p.Bic(added[i], seen[i], same) // and of those whose bias is not zero
+			p.Bic(added[i], seen[i], same) // and of elements whose bias is not zero
 			if i > 0 {
 				p.OrrV(seen[0], seen[0], seen[i])
 				p.OrrV(added[0], added[0], added[i])
@@ -98,10 +98,9 @@ func (p *program) maskBias() {
 	p.Ret()
 }
 
-// maskBits takes eight booleans at once, then single ones. A Go bool is a byte
-// of 0 or 1. Multiplying eight of them, as one number, by Σ 2^(7i), i = 1 to 8,
-// brings the byte of index i to bit 56+i of the product, and no two of the terms
-// meet in a bit, so nothing is carried.
+// maskBits handles eight booleans at once, then single ones. A Go bool is a byte of 0 or 1.
+// Multiplying eight of them, as one number, by Σ 2^(7i), i = 1 to 8, brings the byte of index i to
+// bit 56+i of the product, and no two of the terms meet in a bit, so nothing is carried.
 func (p *program) maskBits() {
 	const mask, n, visible, shift, bits, gather = R0, R1, R2, R3, R4, R5
 	p.kernelLike("maskKeysGeneric", "maskRowSIMD", 0, "mask n", "visible")

@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// packKeys transposes 4 keys × 4 dimensions at a time in registers. Whole panels
-// take four groups of keys side by side and write 64 bytes at once.
+// packKeys transposes 4 keys × 4 dimensions at a time in registers. For whole panels it transposes
+// four groups of keys side by side and writes 64 bytes at once.
 func (p *program) packKeys() {
 	const (
 		dst, k, stride, n, d          = R0, R1, R2, R3, R4

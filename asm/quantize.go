@@ -32,7 +32,7 @@ func (p *program) largest() {
 	p.Ret()
 }
 
-// quantize takes 16 elements at a time, which are one vector of bytes, then 4, then single ones.
+// quantize handles 16 elements at a time, which are one vector of bytes, then 4, then single ones.
 func (p *program) quantize() {
 	const dst, x, n = R0, R1, R2
 	const scale, all, upper = Vec(16), Vec(4), Vec(5)

@@ -64,8 +64,8 @@ func (p *program) maxOf() {
 	p.Ret()
 }
 
-// dot keeps the sum of index i in lane i%64. What is left after the last 64
-// elements is added to the lanes in memory, where any number of them can be reached.
+// dot keeps the sum of index i in lane i%64. The elements after the last multiple of 64 are added
+// to the lanes in memory, where single lanes can be addressed.
 func (p *program) dot() {
 	const a, b, n, sums = R0, R1, R2, R3
 	const size = block * 4

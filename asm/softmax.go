@@ -2,9 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// softmaxKernel is the online-softmax step in three loops. Within each the rows
-// are independent of one another, so that the long chains of one row (fold, exp)
-// run beside those of the next.
+// softmaxKernel is the online-softmax step in three loops. Within each the rows are independent of
+// one another, so that the long chains of one row (fold, exp) overlap the chains of the next.
 type softmaxKernel struct {
 	*program
 	masked bool
@@ -36,9 +35,9 @@ var (
 
 const (
 	smBase = Vec(23)
-	smWord = Vec(28) // visible bits of the 16 keys at hand
+	smWord = Vec(28) // visible bits of the current 16 keys
 	smKeep = Vec(29) // ones for visible keys
-	smFill = Vec(30) // what stands for keys that do not exist
+	smFill = Vec(30) // stands for keys that do not exist
 )
 
 func (p *program) softmax() {
@@ -64,7 +63,7 @@ func (k softmaxKernel) emit() {
 	k.Ret()
 }
 
-// load takes the row pointers from the arguments again, for the next loop.
+// load loads the row pointers from the arguments again, for the next loop.
 func (k softmaxKernel) load() {
 	k.arg("s", smScores)
 	k.arg("m", smMax)
@@ -76,8 +75,8 @@ func (k softmaxKernel) load() {
 	}
 }
 
-// findQuarters counts those that some row needs: after the last key of a sequence
-// and above a causal diagonal nothing has to be computed.
+// findQuarters counts the quarters that some row needs: after the last key of a sequence and above
+// a causal diagonal nothing is computed.
 func (k softmaxKernel) findQuarters() {
 	k.load()
 	k.MovImm(smBits, 0)
@@ -118,7 +117,7 @@ func (k softmaxKernel) eachQuarter(name string, body, rest func()) {
 	k.Label(name + "End")
 }
 
-// nextVisible takes the visible bits of 16 keys.
+// nextVisible loads the visible bits of the next 16 keys.
 func (k softmaxKernel) nextVisible() {
 	k.DupReg(smWord, smBits)
 	k.LsrImm(smBits, smBits, panel)

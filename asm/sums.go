@@ -4,7 +4,7 @@ import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // Kernels of package nn: sums over rows, products, rotation.
 
-// elementKernels are those of internal/kernel/elements.
+// elementKernels emits the kernels of internal/kernel/elements.
 func (p *program) elementKernels() {
 	p.rowSum()
 	p.sumSquares()
@@ -236,7 +236,7 @@ func (p *program) turn(y0, y1, x0, x1, c, s, flip, sign Vec) {
 	p.Fmla(y1, x1, c)
 }
 
-// rotation loads what rotations have in common.
+// rotation loads the arguments and constants that all rotations use.
 func (p *program) rotation(dst, x, c, s, n Reg, flip, sign Vec) {
 	p.arg("dst", dst)
 	p.arg("x", x)

@@ -9,10 +9,10 @@ import (
 // The micro-kernel of score and accumulate: c[r][x] = start + Σ_k a[r][k]·b[k][x],
 // one FMA chain in ascending k for each element, vector lanes across x.
 //
-// A tile of 6 rows × 16 columns fills the registers: 24 accumulators, four
-// steps of a for each row (6), and two vectors of b at a time. For four steps
-// that is 96 FMAs for 22 loads, and 24 independent chains are enough for four
-// FMA units of latency 4. Each FMA takes its factor of a from a lane.
+// A tile of 6 rows × 16 columns fills the registers: 24 accumulators, four steps of a for each row
+// (6), and two vectors of b at a time. For four steps that is 96 FMAs for 22 loads, and 24
+// independent chains are enough for four FMA units of latency 4. Each FMA reads its factor of a
+// from a lane.
 //
 // Panels are the outer loop and row tiles the inner one, so a panel of b is
 // read from the L1 cache by all but the first tile.

@@ -136,8 +136,8 @@ func (t *tileKernel) step(r, n, vecs, lane int) {
 	}
 }
 
-// maskedSteps emits the loop with b taken as 0 where a has its sign bit set.
-// One step at a time: this path is for values that hold NaN or infinities.
+// maskedSteps emits the loop in which b counts as 0 where a has its sign bit set. One step at a
+// time: this path is for values that hold NaN or infinities.
 func (t *tileKernel) maskedSteps(r, vecs int) {
 	const (
 		weight, masked = Vec(16), Vec(17)

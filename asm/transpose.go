@@ -48,8 +48,8 @@ func (g keyPointers) loadOne(p *program, v Vec) {
 	}
 }
 
-// clamp points to the keys from first on. Of n < 4 keys, those that do not
-// exist stand for the last one, so that only memory of keys is read.
+// clamp points to the keys from first on. For n < 4 keys, the pointers after the last key point to
+// the last key, so that only memory of keys is read.
 func (g keyPointers) clamp(p *program, first, stride, n Reg) {
 	p.Mov(g[0], first)
 	for i := 1; i < len(g); i++ {

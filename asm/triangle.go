@@ -2,9 +2,9 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// Kernels of package linear: rows of a chunk and those before them.
+// Kernels of package linattn: rows of a chunk and the rows before them.
 
-// triangleKernels are those of internal/kernel/triangle.
+// triangleKernels emits the kernels of internal/kernel/triangle.
 func (p *program) triangleKernels() {
 	p.substitute()
 	p.chunkOutputs()
@@ -14,8 +14,8 @@ func (p *program) triangleKernels() {
 	p.twoSums()
 }
 
-// What the registers of substitute and outputs hold: arguments, strides in bytes; then what moves
-// from row to row, and in a row.
+// Registers of substitute and outputs: arguments, strides in bytes; then pointers that move from
+// row to row, and within a row.
 const (
 	triUpdates, triSums, triOuter     = R0, R1, R2
 	triW, triDecay, triBeta           = R3, R4, R5
@@ -63,9 +63,9 @@ func (p *program) chunkOutputs() {
 	})
 }
 
-// triangle emits a loop over groups of columns, and in these one over rows: sums of a row begin
-// with what is there, times a factor, take the rows before it, itself among them if own is 1, and
-// go to end.
+// triangle emits a loop over groups of columns, and inside it a loop over rows: the sums of a row
+// start with their value in memory times a factor, add the rows before it, and itself if own is 1,
+// and are passed to end.
 func (p *program) triangle(own int, begin func(), end func(sum []Vec)) {
 	p.field(triUpdates, triOwn, "rowsCall.u")
 	p.field(triSums, triOwn, "rowsCall.sums")
@@ -249,8 +249,8 @@ func (p *program) prefetchRows() {
 	p.Ret()
 }
 
-// What the registers of twoSums hold: arguments, strides in bytes, and what moves from group to
-// group and in a group.
+// Registers of twoSums: arguments, strides in bytes, and pointers that move from group to group and
+// within a group.
 const (
 	twoSum, twoPairs, twoX, twoY        = R0, R1, R2, R3
 	twoS, twoK, twoN, twoPanels         = R4, R5, R6, R7
@@ -259,8 +259,8 @@ const (
 	twoAt, twoAt2, twoAt3, twoSecondRow = R14, R15, R16, R17
 )
 
-// twoSums multiplies two rows by panels of the state and by the chunk's keys, in one go: alone the
-// keys would be few chains, each of whose steps waits for the one before.
+// twoSums multiplies two rows by panels of the state and by the chunk's keys, together: the keys
+// alone would be few chains, and each step of a chain waits for the step before.
 func (p *program) twoSums() {
 	p.kernel("twoSumsSIMD", 0, "x", "")
 	p.arg("x", twoStep)

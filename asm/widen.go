@@ -27,7 +27,7 @@ const (
 	i8Sign  = Vec(28) // the sign bit of each byte
 	i8Bias  = Vec(29) // 2²³ + 128
 	i8Data  = Vec(30) // four steps of four columns
-	i8Magic = Vec(31) // 2²³; the lookup takes both registers as one table
+	i8Magic = Vec(31) // 2²³; the lookup reads both registers as one table
 )
 
 // i8Index looks up step k of four columns.
@@ -52,7 +52,7 @@ func (p *program) loadFour(base Reg, offset int) {
 	p.Eor(i8Data, i8Data, i8Sign)
 }
 
-// widenOne is d = the step of what loadFour has loaded that the index says.
+// widenOne widens into d the step that the index selects of the four that loadFour loaded.
 func (p *program) widenOne(d, index Vec) {
 	p.Tbl2(d, i8Data, index)
 	p.Fsub(d, d, i8Bias)
@@ -87,7 +87,7 @@ func (p *program) widen(name string, e element) {
 	p.Ret()
 }
 
-// widenI8 widens four steps of a panel at a time and writes those that there are.
+// widenI8 widens four steps of a panel at a time and writes the ones that exist.
 func (p *program) widenI8() {
 	const dst, v, n, stride = R0, R1, R2, R3
 	p.kernelLike("widenGeneric", "widenI8SIMD", 0, "dst v steps stride", "")

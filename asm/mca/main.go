@@ -3,10 +3,9 @@
 //
 //	go run ./asm/mca
 //
-// The loops are found in the machine code that Go's toolchain makes of
-// kernel_arm64.s, not in the generator's text: in each kernel it is the
-// innermost loop with the most FMLA instructions. What it reports is a static
-// analysis by a model of the processor in which all loads hit the L1 cache, not
+// It finds the loops in the machine code that Go's toolchain assembles from kernel_arm64.s, not in
+// the generator's text: in each kernel the innermost loop with the most FMLA instructions. The
+// report is a static analysis by a model of the processor in which all loads hit the L1 cache, not
 // a measurement.
 package main
 
@@ -22,7 +21,7 @@ import (
 	"strings"
 )
 
-// processors are those whose models are asked.
+// processors are the processor models that the analyser uses.
 var processors = []string{"neoverse-n1", "neoverse-v2", "apple-m1"}
 
 var kernels = []struct{ name, tile string }{

@@ -15,7 +15,7 @@ type Asm struct {
 	words  []Word
 }
 
-// Word is an instruction that Go's assembler does not know, and what Arm's assembler calls it.
+// Word is an instruction that Go's assembler does not know, and its text in Arm's syntax.
 type Word struct {
 	Code uint32
 	Text string
@@ -24,7 +24,7 @@ type Word struct {
 // Bytes returns the file's text so far, without macros.
 func (a *Asm) Bytes() []byte { return a.text.Bytes() }
 
-// Macros are definitions of those that the text has.
+// Macros returns the definitions of the macros that the text uses.
 func (a *Asm) Macros() string {
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(a.macros)) {
@@ -60,7 +60,7 @@ func (a *Asm) op(name, format string, args ...any) {
 }
 
 // word writes an instruction that Go's assembler does not know, as a macro with a name and the
-// numbers of registers, destination first: those of d, n and m. Text is what Arm calls it.
+// numbers of the registers d, n and m, destination first. text is its form in Arm's syntax.
 func (a *Asm) word(base uint32, name, text string, registers ...uint8) {
 	code, sum := base, fmt.Sprintf("0x%08x", base)
 	parameters := []string{"d", "n", "m"}[:len(registers)]

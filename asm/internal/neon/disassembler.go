@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CheckWords compares the text of words with what LLVM's disassembler makes of each, and returns
-// how many it has compared: none if llvm-mc is not installed.
+// CheckWords compares the text of each word with the output of LLVM's disassembler, and returns the
+// number of words compared: 0 if llvm-mc is not installed.
 func CheckWords(words []Word) (checked int, err error) {
 	tool := disassembler()
 	if tool == "" || len(words) == 0 {

@@ -77,8 +77,7 @@ func (a *Asm) FmulLane(d, n, m Vec, t int) { a.byElement(0x4f809000, "fmul", d, 
 // FmlaLane is d = FMA(n, lane t of m, d).
 func (a *Asm) FmlaLane(d, n, m Vec, t int) { a.byElement(0x4f801000, "fmla", d, n, m, t) }
 
-// SdotLane adds to each lane of d, of integers, four products of bytes of n and those of lane t of
-// m.
+// SdotLane adds to each integer lane of d four products: bytes of n times the bytes of lane t of m.
 func (a *Asm) SdotLane(d, n, m Vec, t int) {
 	text := fmt.Sprintf("sdot %s, v%d.16b, v%d.4b[%d]", d.s4(), uint8(n), uint8(m), t)
 	a.lane(0x4f80e000, "sdot", text, d, n, m, t)
@@ -121,18 +120,20 @@ func (a *Asm) Fcvtn(d, n Vec) { a.form(0x0e216800, "fcvtn", "4h", "4s", d, n) }
 // Fcvtn2 is the high four halves of d = n rounded; the low ones stay.
 func (a *Asm) Fcvtn2(d, n Vec) { a.form(0x4e216800, "fcvtn2", "8h", "4s", d, n) }
 
-// Sqxtn is d = four integers of 16 bits, those of n or the nearest ones; the high lanes become 0.
+// Sqxtn narrows the four integers of n to 16 bits, with saturation, into d; its high lanes become
+// 0.
 func (a *Asm) Sqxtn(d, n Vec) { a.form(0x0e614800, "sqxtn", "4h", "4s", d, n) }
 
-// Sqxtn2 is the high four integers of 16 bits of d = those of n, or the nearest ones; the low lanes
-// stay.
+// Sqxtn2 narrows the four integers of n to 16 bits, with saturation, into the high lanes of d; its
+// low lanes stay.
 func (a *Asm) Sqxtn2(d, n Vec) { a.form(0x4e614800, "sqxtn2", "8h", "4s", d, n) }
 
-// SqxtnB is d = eight integers of 8 bits, those of n or the nearest ones; the high lanes become 0.
+// SqxtnB narrows the eight integers of n to 8 bits, with saturation, into d; its high lanes become
+// 0.
 func (a *Asm) SqxtnB(d, n Vec) { a.form(0x0e214800, "sqxtn", "8b", "8h", d, n) }
 
-// SqxtnB2 is the high eight integers of 8 bits of d = those of n, or the nearest ones; the low
-// lanes stay.
+// SqxtnB2 narrows the eight integers of n to 8 bits, with saturation, into the high lanes of d; its
+// low lanes stay.
 func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
 
 // Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
