@@ -39,8 +39,8 @@ func (p *program) int8Kernels() {
 	t.panelLoop(int8Rows, t.tile)
 }
 
-// outputs loads the arguments of kernels that add to outputs. half says whether the outputs begin
-// at 0.
+// outputs loads the arguments of kernels that add to outputs. halfPanel holds whether the outputs
+// begin at 0.
 func (t *int8Kernel) outputs() {
 	t.arg("x", moving)
 	t.field(cStride, moving, "SumsCall.OStride")

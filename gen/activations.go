@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Activations, step by step what internal/f32/activations.go computes; GELUs are in gelu.go, what
-// is in float64 in doubles.go.
+// Activations, step by step what internal/f32/activations.go computes; GELUs are in gelu.go, steps
+// in float64 in doubles.go.
 
 const bitsLowest = 0xff7fffff // −MaxFloat32
 

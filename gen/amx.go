@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Instructions of AMX, which neither Go's assembler nor avo knows: they are written as words of
-// their bytes, little-endian, and beside them as what they mean. A test asks a disassembler whether
-// they do.
+// Instructions of AMX, which neither Go's assembler nor avo knows: they are written as
+// little-endian words of their bytes, with a comment that says what they mean. A test compares the
+// comments with a disassembler.
 
 // tile is the number of a tile register, 0 to 7.
 type tile int
@@ -41,7 +41,7 @@ func tileZero(t tile) {
 	emitVEXRegister(opTileConfig, prefixF2, int(t), 0, 0, fmt.Sprintf("tilezero tmm%d", t))
 }
 
-// tileLoad loads a tile whose rows are an index register apart.
+// tileLoad loads a tile; its rows are as far apart as the index register says.
 func tileLoad(from Mem, t tile) {
 	emitVEX(opTileMove, prefixF2, int(t), 0, from,
 		fmt.Sprintf("tileloadd tmm%d, %s", t, amxAddress(from)))
@@ -53,8 +53,8 @@ func tileStore(t tile, to Mem) {
 		fmt.Sprintf("tilestored %s, tmm%d", amxAddress(to), t))
 }
 
-// tileDot is an instruction that adds products of four bytes: of a, rows of bytes, and b, whose
-// rows are groups of four bytes of the columns.
+// tileDot is an instruction that adds products of four bytes: of a, rows of bytes, and b, rows of
+// groups of four bytes for each column.
 type tileDot struct {
 	name   string
 	prefix int

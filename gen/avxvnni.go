@@ -9,16 +9,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Instructions of AVX-VNNI, which add products to sums of 32 bytes. Go's assembler knows them in
-// EVEX form only, for CPUs with AVX-512: of 32 bytes a file has macros in their place, of words in
-// VEX form, each defined once above its kernels. A test asks a disassembler what they are.
+// Instructions of AVX-VNNI, which add products to sums of 32 bytes. Go's assembler knows only their
+// EVEX form, for CPUs with AVX-512. So a file has macros of words for the VEX forms of 32 bytes,
+// each defined once above its kernels. A test compares them with a disassembler.
 
 // vexVNNI are the opcodes, by mnemonic.
 var vexVNNI = map[string]int{"VPDPBUSD": 0x50, "VPDPWSSD": 0x52}
 
-// macroVNNI is the macro of such an instruction, and its text: words with what a disassembler reads
-// in them. Operands are two factors, of which VPDPBUSD reads bytes with sign in the first and
-// without sign in the second, and the sum.
+// macroVNNI returns the macro of such an instruction, and its text: words with their disassembly.
+// The operands are two factors and the sum; VPDPBUSD reads signed bytes from the first factor and
+// unsigned bytes from the second.
 func macroVNNI(i *ir.Instruction) (name, text string, ok bool) {
 	opcode, ok := vexVNNI[i.Opcode]
 	if !ok || !operand.IsYMM(i.Operands[1]) {

@@ -45,9 +45,9 @@ func blockKernels() {
 	fewRowsKernels()
 }
 
-// sizes are rows of a tile: with sums of halves there are three vectors for each row, else two.
-// More than 8 are for the sums of most types: others are a few per cent slower so, and shorter.
-// Callers have multiples of 4; blocks_few.go is for what is left.
+// sizes returns the numbers of rows of tiles: with sums of halves a row needs three vectors, else
+// two. Only the sums of most types have tiles of more than 8 rows: the others are a few per cent
+// slower without, and shorter. Callers have multiples of 4 rows; blocks_few.go handles the rest.
 func (s blockSums) sizes() tileSizes {
 	if s == plainSums || s == minimaSums {
 		return tileSizes{4, 8, 12}
@@ -63,7 +63,7 @@ func multiplyBlocksVNNI(name string, sums blockSums) {
 	})
 }
 
-// blockRows emits a kernel that takes some rows at a time.
+// blockRows emits a kernel that computes some rows at a time.
 func blockRows(name string, sizes tileSizes, rowTile func(r int, blocks Mem)) {
 	TEXT(name, noSplit, context)
 	var blocks Mem
@@ -219,7 +219,7 @@ func (t *blockTile) floats() {
 	}
 }
 
-// less adds what the sums of the inputs are multiplied by.
+// less adds the products by the sums of the inputs.
 func (t *blockTile) less(w reg.Register) {
 	least := t.free()[1]
 	switch t.sums {

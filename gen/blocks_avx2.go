@@ -7,18 +7,18 @@ import (
 )
 
 // Products by blocks with AVX2. VPMADDUBSW multiplies bytes without sign by the inputs and adds two
-// products, of 16 bits. As long as the bytes are small, products of several groups of four inputs
-// fit in 16 bits: of integers to 15 those of all eight groups, to 31 of four, to 63 of two. Then
-// VPMADDWD adds pairs and multiplies by their scale.
+// products, of 16 bits. If the bytes are small, the products of several groups of four inputs fit
+// in 16 bits: all eight groups for integers up to 15, four up to 31, two up to 63. Then VPMADDWD
+// adds pairs and multiplies by their scale.
 //
-// Bytes with sign become magnitudes, and their signs those of the inputs: VPMADDUBSW's products of
-// two are at most 2·128·127, which fits.
+// Signed bytes become magnitudes, and their signs move to the inputs: VPMADDUBSW's sum of two
+// products is at most 2·128·127, which fits.
 
-// With AVX-VNNI products of all groups are added in 32 bits, of bytes without sign as the kernels
-// with 16 lanes take them, to what corrects that.
+// With AVX-VNNI the products of all groups are added in 32 bits. Bytes are unsigned, as in the
+// kernels with 16 lanes, and the sums start with the correction for that.
 
-// blockSums8 is a kernel: what sums of products become, and how many groups of four inputs make
-// words, 1 for bytes with sign, 0 with AVX-VNNI. To bytes of plain sums 128 >> shift was added.
+// blockSums8 is a kernel: how sums of products are scaled, and how many groups of four inputs are
+// added in words, 1 for signed bytes, 0 with AVX-VNNI. Bytes of plain sums had 128 >> shift added.
 type blockSums8 struct {
 	name  string
 	sums  blockSums
@@ -26,8 +26,8 @@ type blockSums8 struct {
 	shift uint64
 }
 
-// sizes are rows of a tile: each has two vectors of sums, and two more if there are several words.
-// Callers have multiples of it; blocks_few.go is for what is left.
+// sizes returns the number of rows of a tile: each needs two vectors of sums, and two more if there
+// are several words. Callers have multiples of it; blocks_few.go handles the rest.
 func (s *blockSums8) sizes() tileSizes {
 	if s.words == 8 || s.words == 1 || s.words == 0 && s.sums != halvesSums {
 		return tileSizes{4}
@@ -42,7 +42,7 @@ func multiplyBlocksAVX2(s blockSums8) {
 	})
 }
 
-// blockTile8 is some rows by a panel, whose sums are in memory.
+// blockTile8 multiplies some rows by a panel; their sums are in memory.
 type blockTile8 struct {
 	blockSums8
 	rows int
@@ -129,9 +129,9 @@ func (t *blockTile8) emit(blocks Mem) {
 	JNE(LabelRef(loop))
 }
 
-// Sums with AVX-VNNI begin with the bits of a float32 whose last bit is 1. Floats of what they have
-// become, less that, are what a conversion makes of sums below 2²², in units that products leave
-// free.
+// Sums with AVX-VNNI start with the bits of a float32 whose last bit is 1. The final bits as a
+// float, minus that float, equal a conversion of sums below 2²², but run in units that products
+// leave free.
 const sumBias = 0x4b400000 // 3·2²²
 
 // biased reports whether they do: sums of halves leave no register for the bits.
@@ -225,7 +225,7 @@ func (t *blockTile8) scales(w reg.Register, i, v int) Mem {
 	return Mem{Base: w, Disp: blockUnpacked + i*panelBytes + v*vector}
 }
 
-// factor is what words of a part of the groups are multiplied by.
+// factor addresses the factors of the words of a part of the groups.
 func (t *blockTile8) factor(w reg.Register, part, v int) Mem {
 	switch t.sums {
 	case minimaSums:
@@ -344,7 +344,7 @@ func (t *blockTile8) add(w reg.Register, half int) {
 	}
 }
 
-// correct takes off what was added to bytes.
+// correct subtracts what was added to bytes.
 func (t *blockTile8) correct(w reg.Register, i, half int, start, x reg.VecPhysical) {
 	switch {
 	case t.words == 0:
@@ -370,7 +370,7 @@ func (t *blockTile8) correct(w reg.Register, i, half int, start, x reg.VecPhysic
 	}
 }
 
-// less takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
+// less subtracts the minima times the sum of the inputs, times a·dmin, or adds it times a·m.
 func (t *blockTile8) less(w reg.Register, i int, a, x, y reg.VecPhysical) {
 	sum := t.afterwards()[3]
 	switch t.sums {

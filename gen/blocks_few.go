@@ -15,18 +15,18 @@ type fewTile struct {
 	*blockUnpacker
 	rows   int
 	words  int    // of AVX2: how many groups of products words hold, 1 for bytes with sign
-	shift  uint64 // what begins sums is moved by so many bits: 128 >> shift was added to bytes
+	shift  uint64 // shift of the start of sums: 128 >> shift was added to bytes
 	stride reg.GPVirtual
-	at     [3]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of rows 3 and 6
-	d, w   reg.GPVirtual    // the block's scales at hand, codes
-	half   reg.GPVirtual    // of AVX2: the first output at hand, 0 or 8
+	at     [3]reg.GPVirtual // current inputs of row 0 and, if there are as many, of rows 3 and 6
+	d, w   reg.GPVirtual    // the block's current scales, codes
+	half   reg.GPVirtual    // for AVX2: the first of the current outputs, 0 or 8
 	signs  digitSigns       // of trits with 8 lanes
-	sums   []reg.VecVirtual // with 16 lanes, and with VNNI those of the outputs at hand
+	sums   []reg.VecVirtual // with 16 lanes, and with VNNI for the current outputs
 	frame  Mem              // with 8 lanes
-	o      Mem              // slots: the first row of outputs of the panel at hand
-	next   Mem              // and where requests go on
-	// With 16 lanes, of blocks that share d: that, what minima are multiplied by, and a number that
-	// floats of sums of products begin with.
+	o      Mem              // slots: the first row of outputs of the current panel
+	next   Mem              // and the next address to prefetch
+	// With 16 lanes, for blocks that share d: d, the factor of the minima, and the number that floats
+	// of sums of products begin with.
 	dShared, minShared, lift reg.VecVirtual
 }
 
@@ -59,7 +59,7 @@ func (s blockSet) multiplyFew(name string, form blockForm, eight bool) {
 	}
 }
 
-// share loads what blocks share that lie together, where there are registers for it.
+// share loads the values that neighbouring blocks share, if there are registers for them.
 func (t *fewTile) share() {
 	if !t.wide || t.form.codes == trits || t.form.sums == floatsSums ||
 		t.rows == 8 && t.form.halved() {
@@ -71,7 +71,7 @@ func (t *fewTile) share() {
 	}
 }
 
-// row addresses a field of the inputs at hand of a row.
+// row addresses a field of the current inputs of a row.
 func (t *fewTile) row(i, field int) Mem {
 	m := Mem{Base: t.at[i/3], Disp: field}
 	if i%3 > 0 {
@@ -266,7 +266,7 @@ func (t *fewTile) integers(from Mem, convert func(ops ...Op)) reg.VecVirtual {
 	return v
 }
 
-// halvesOfBlock adds a block with 8 lanes, for eight of its outputs after the other.
+// halvesOfBlock adds a block with 8 lanes, first for one eight of its outputs, then for the other.
 func (t *fewTile) halvesOfBlock() {
 	loop := unique("half")
 	XORQ(t.half, t.half)
@@ -284,7 +284,7 @@ func (t *fewTile) halvesOfBlock() {
 
 // blockVNNI adds a block with VNNI.
 func (t *fewTile) blockVNNI() {
-	// Sums of products of the first 16 inputs and of the others, which are one but for halvesSums.
+	// Sums of products of the first and of the last 16 inputs; only halvesSums keep them apart.
 	acc := [2][]reg.VecVirtual{}
 	halves := [2]int{blockRowHalf, blockRowHalf + 4}
 	start := map[blockSums][2]int{plainSums: {blockRowStart}, scaledSums: {blockRowStart},
@@ -346,7 +346,7 @@ func (t *fewTile) blockVNNI() {
 	t.lessVNNI(acc[0], first, second)
 }
 
-// either is numbers that are in a register, or those at an address.
+// either returns the shared register, or loads the numbers at an address.
 func (t *fewTile) either(shared reg.VecVirtual, at Mem) reg.VecVirtual {
 	if shared != nil {
 		return shared
@@ -364,7 +364,7 @@ func (t *fewTile) lifted(x []reg.VecVirtual, scale reg.VecVirtual) {
 	}
 }
 
-// ofOutputs addresses what the outputs at hand have, some bytes each.
+// ofOutputs addresses values of the current outputs, size bytes each.
 func (t *fewTile) ofOutputs(m Mem, size uint8) Mem {
 	if !t.wide {
 		m.Index, m.Scale = t.half, size
@@ -372,7 +372,7 @@ func (t *fewTile) ofOutputs(m Mem, size uint8) Mem {
 	return m
 }
 
-// start is what sums of a row begin with: a field of its inputs, 0, or sumBias.
+// start returns the start of the sums of a row: a field of its inputs, 0, or sumBias.
 func (t *fewTile) start(i, field int) reg.VecVirtual {
 	v := t.register()
 	switch {
@@ -426,7 +426,7 @@ func (t *fewTile) scalesOfHalves(from Mem) reg.VecVirtual {
 	return v
 }
 
-// lessVNNI takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
+// lessVNNI subtracts the minima times the sum of the inputs, times a·dmin, or adds it times a·m.
 func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
 	other := Mem{Base: t.d, Disp: 2 * panel}
 	switch t.form.sums {
@@ -456,7 +456,7 @@ func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
 
 // add adds floats times a·d.
 func (t *fewTile) add(x []reg.VecVirtual, d reg.VecVirtual, fma func(ops ...Op)) {
-	if t.sums == nil { // of the outputs at hand
+	if t.sums == nil { // of the current outputs
 		t.vectorsOfSums()
 		for i, sum := range t.sums {
 			VMOVUPS(t.sumAt(i), sum)
@@ -474,7 +474,7 @@ func (t *fewTile) add(x []reg.VecVirtual, d reg.VecVirtual, fma func(ops ...Op))
 	}
 }
 
-// blockAVX2 adds a block to the outputs at hand.
+// blockAVX2 adds a block to the current outputs.
 func (t *fewTile) blockAVX2() {
 	var acc []reg.VecVirtual
 	for range t.rows {
@@ -507,7 +507,7 @@ func (t *fewTile) sumsAVX2(acc []reg.VecVirtual) {
 	t.storeSums(acc)
 }
 
-// addAVX2 makes of sums of products those at hand, plus them times a·d.
+// addAVX2 adds sums of products, times a·d, to the current sums.
 func (t *fewTile) addAVX2(acc []reg.VecVirtual, d reg.VecVirtual) {
 	var scale reg.VecVirtual
 	if t.form.sums == scaledSums {
@@ -531,19 +531,19 @@ func (t *fewTile) storeSums(acc []reg.VecVirtual) {
 	}
 }
 
-// sumAt is where the sums at hand of a row are.
+// sumAt addresses the current sums of a row.
 func (t *fewTile) sumAt(i int) Mem {
 	m := t.frame.Offset(i * panelBytes)
 	m.Index, m.Scale = t.half, 4
 	return m
 }
 
-// bytesAt addresses bytes of the outputs at hand.
+// bytesAt addresses bytes of the current outputs.
 func (t *fewTile) bytesAt(at int) Mem {
 	return Mem{Base: t.w, Index: t.half, Scale: 1, Disp: at}
 }
 
-// wordFactors are what words of each half are multiplied by.
+// wordFactors loads the factors of the words of each half.
 func (t *fewTile) wordFactors() (factors [2]reg.VecVirtual) {
 	switch t.form.sums {
 	case pairsSums:
@@ -665,7 +665,7 @@ func (t *fewTile) signed(codes Mem, acc []reg.VecVirtual) {
 	}
 }
 
-// correct takes off what was added to bytes, of floatsSums of a half.
+// correct subtracts what was added to bytes; for floatsSums, of one half.
 func (t *fewTile) correct(acc []reg.VecVirtual, half int) {
 	switch {
 	case t.form.sums == halvesSums:
@@ -673,7 +673,7 @@ func (t *fewTile) correct(acc []reg.VecVirtual, half int) {
 		for i, sum := range acc {
 			x := YMM()
 			VPBROADCASTD(t.row(i, blockRowPairs), x)
-			VPMADDWD(pairs, x, x) // −8 times what the scales are multiplied by
+			VPMADDWD(pairs, x, x) // −8 times the factors of the scales
 			if t.form.less == 32 {
 				VPSLLD(Imm(2), x, x)
 			} else {
@@ -698,7 +698,7 @@ func (t *fewTile) correct(acc []reg.VecVirtual, half int) {
 	}
 }
 
-// less takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
+// less subtracts the minima times the sum of the inputs, times a·dmin, or adds it times a·m.
 func (t *fewTile) less(acc []reg.VecVirtual) {
 	var least reg.VecVirtual
 	field, fma := blockRowSum, VFMADD231PS

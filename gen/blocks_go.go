@@ -78,7 +78,7 @@ func (g *typesGo) unpack(s blockSet, name, others, with string) {
 	g.Switch(name+"(t blocks.Type, "+unpackParameters+")", "t", cases, others)
 }
 
-// unpackSigned writes the choice for bytes with sign, of types whose levels have one.
+// unpackSigned writes the choice for signed bytes, for types with signed levels.
 func (g *typesGo) unpackSigned() {
 	var cases []generate.Case
 	for _, row := range blocktypes.Rows {
@@ -144,7 +144,7 @@ func (g *typesGo) multiply() {
 	g.Switch("multiplyAMX"+scaling, "s", tiles, "")
 }
 
-// traits writes what callers have to know of kernels.
+// traits writes the properties of kernels that callers depend on.
 func (g *typesGo) traits() {
 	g.Comment("kernelsOf is what differs between kernels of a type.")
 	g.Line("var kernelsOf = [...]struct {")

@@ -44,7 +44,7 @@ func sumBlocksKernel() {
 	finish()
 }
 
-// words128 is what the sum, those of the halves, and the sum again are multiplied by.
+// words128 holds the factors of the sum, of the sums of the halves, and of the sum again.
 func words128() Mem {
 	const minus128, minus32 = 1<<32 - 128, 1<<32 - 32
 	return wordTable("blockSumFactors", minus128, minus32, minus32, 1)

@@ -7,11 +7,11 @@ import (
 )
 
 // Trits: a byte b is five digits of base 3, digit n of which is ((b·3ⁿ mod 256)·3) >> 8: how many
-// of 86 and 171 b·3ⁿ mod 256 reaches. Bytes lie with 128 added, so that comparisons with sign are
-// those; multiples have 128 added, too, since 128·3ⁿ mod 256 is 128.
+// of 86 and 171 b·3ⁿ mod 256 reaches. Packed bytes have 128 added, so that signed comparisons work;
+// so have their multiples, since 128·3ⁿ mod 256 is 128.
 
-// tritTable is, for each 32 inputs and each group of four, where their word is and what it is
-// multiplied by. A block's row is at 8 times four times the blocks that are left.
+// tritTable has, for each 32 inputs and each group of four, the offset of their word and its
+// factor. The row of a block is at 8 times four times the number of blocks left.
 func tritTable() Mem {
 	powers := [5]uint32{1, 3, 9, 27, 81}
 	row := func(number int) (x []uint32) {
@@ -36,7 +36,7 @@ func tritTable() Mem {
 	return wordTable("trits", all...)
 }
 
-// tritUnpacker is what makes bytes of trits.
+// tritUnpacker converts trits to bytes.
 type tritUnpacker struct {
 	blockSet
 	row, word           reg.GPVirtual
@@ -44,7 +44,7 @@ type tritUnpacker struct {
 	ones                reg.VecVirtual // with 16 lanes
 }
 
-// newTritUnpacker loads what is the same for all blocks.
+// newTritUnpacker loads the constants of all blocks.
 func newTritUnpacker(s blockSet) *tritUnpacker {
 	const below86, below171 = 0xd5d5d5d5, 0x2a2a2a2a // 85 and 170, with 128 added
 	u := &tritUnpacker{blockSet: s, row: GP64(), word: GP64()}
@@ -116,9 +116,9 @@ func multiplyFewTrits(name string, form blockForm) {
 // digitSigns is the constants of digits that become signs.
 type digitSigns struct{ most, least, ones reg.VecVirtual }
 
-// tritsOfRow adds a block of 256 inputs of one row, with 8 lanes for eight of its outputs after the
-// other. It goes from digit to digit of a word, because to multiply by 3 is shorter than to find
-// any digit, with the sums of five blocks of 32 inputs in registers.
+// tritsOfRow adds a block of 256 inputs of one row, with 8 lanes first for one eight of its
+// outputs, then for the other. It goes from digit to digit of a word, with the sums of five blocks
+// of 32 inputs in registers, because multiplying by 3 is shorter than extracting any digit.
 func (t *fewTile) tritsOfRow() {
 	word, row := GP64(), GP64()
 	d, outputs := Mem{Base: t.d}, Mem{Base: t.w}
@@ -168,8 +168,8 @@ func (t *fewTile) tritsOfRow() {
 	}
 }
 
-// beginTrits is sums of n blocks from one on: of 16 bits, or with 16 lanes of 32, which begin with
-// what digits have too much.
+// beginTrits returns sums of n blocks from block first on: of 16 bits, or with 16 lanes of 32,
+// which start with the correction for the offset of digits.
 func (t *fewTile) beginTrits(first, n int) (acc []reg.VecVirtual) {
 	for i := range n {
 		v := t.register()
@@ -201,7 +201,7 @@ func (t *fewTile) eachWord(word, row reg.GPVirtual, n int, use func(v reg.VecVir
 }
 
 // digitTimes adds products of inputs and the first digits of bytes, or the next ones. With 8 lanes
-// a digit less 1 is a sign that inputs take.
+// the digit minus 1 is the sign of the input.
 func (t *fewTile) digitTimes(v reg.VecVirtual, next bool, inputs Mem, acc reg.VecVirtual) {
 	x := t.register()
 	if next {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/blocktypes"
 )
 
-// What kernels over blocks have to know of a type: it follows from the type's row in
-// internal/blocks. Which kernels there are is in internal/dev/blocktypes.
+// The properties of a block type that kernels depend on; they follow from the type's row in
+// internal/blocks. internal/dev/blocktypes lists the kernels.
 
-// blockSums is what sums of products of a block become, and which scales follow its bytes.
+// blockSums says how sums of products of a block are scaled, and which scales follow its bytes.
 type blockSums blocks.Scaling
 
 const (
@@ -40,8 +40,8 @@ var multiplyVNNI = []struct {
 	{floatsSums, "multiplyFloatsVNNIAVX512", "multiplyFloatsVNNISIMD"},
 }
 
-// multiplyAVX2 are products of many rows with AVX2. A type's kernel is the first with its sums
-// whose words its bytes fit in.
+// multiplyAVX2 are the kernels for many rows with AVX2. A type uses the first kernel with its sums
+// whose words hold the products of its bytes.
 var multiplyAVX2 = []blockSums8{
 	{"multiplyNibblesSIMD", plainSums, 8, 4},
 	{"multiplyLevelsSIMD", plainSums, 4, 3},
@@ -60,7 +60,7 @@ type blockForm struct {
 	*blocks.Traits
 	sums  blockSums
 	codes blockCodes
-	less  int // what codes have added to them, of codes that are not looked up
+	less  int // added to codes that are not looked up
 }
 
 // formOf is the form of a type.
@@ -171,8 +171,8 @@ func fewRowsKernels() {
 	}
 }
 
-// bias is what levels have added to them so that bytes have no sign. With AVX2 it is 0 if products
-// of such bytes would not fit in 16 bits.
+// bias is added to levels so that bytes are unsigned. With AVX2 it is 0 if products of such bytes
+// would not fit in 16 bits.
 func (s blockSet) bias(f blockForm) int {
 	least := -int(slices.Min(f.Levels[:]))
 	switch {
@@ -188,8 +188,8 @@ func (s blockSet) bias(f blockForm) int {
 	return 0
 }
 
-// added is what unpacked integers have added to them that are not looked up: with VNNI 128, or 32
-// where halves have sums, and with AVX2 8 of trits and pairs.
+// added is added to unpacked integers that are not looked up: with VNNI 128, or 32 where halves
+// have sums; with AVX2 8 for trits and pairs.
 func (s blockSet) added(f blockForm) int {
 	switch {
 	case f.less == 0:
@@ -243,8 +243,8 @@ func (s blockSet) fewWords(f blockForm) int {
 	return wordsFor(s.largest(f))
 }
 
-// fewShift is how far what sums of few rows begin with is moved, which is of 128, or of 32 for
-// halves: with AVX2 scales of halves are multiplied by it.
+// fewShift is the shift of the start of sums of few rows. The start is for 128, or 32 for halves,
+// and with AVX2 scales of halves are multiplied by it.
 func (s blockSet) fewShift(f blockForm) uint64 {
 	from, added := 128, f.less
 	if f.sums == halvesSums {

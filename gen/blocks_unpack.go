@@ -11,8 +11,8 @@ import (
 // Unpacking of blocks, in registers for few rows (blocks_few.go) and for many into memory. Words of
 // 16 outputs are 64 bytes: with 16 lanes one vector, else two.
 //
-// Bytes for VNNI: integers that may be negative have something added. Without, they are what
-// products of AVX2 want, see blocks_avx2.go.
+// Bytes for VNNI are unsigned: integers that may be negative have a number added. Without VNNI,
+// bytes suit the products of AVX2, see blocks_avx2.go.
 
 // blockCodes is how many bits the codes of weights have.
 type blockCodes int
@@ -29,7 +29,7 @@ const (
 	halfNibbles // fourBits, of each 16 inputs apart
 )
 
-// blockSet is what a kernel has: 16 lanes, and VNNI, which all with these have.
+// blockSet is the instruction set of a kernel: wide means 16 lanes, which implies VNNI.
 type blockSet struct{ wide, vnni bool }
 
 // vectors is the offsets of the vectors of 64 bytes.
@@ -79,7 +79,7 @@ func (s blockSet) and(y, x Op) reg.VecVirtual {
 	return v
 }
 
-// orMoved is code | x & mask in place of code, where of x bit from was moved to bit to of its byte.
+// orMoved sets code to code | x & mask, after it moved bit from of each byte of x to bit to.
 func (s blockSet) orMoved(mask, x reg.VecVirtual, from, to int, code Op) {
 	moved := x
 	if from != to {
@@ -98,7 +98,7 @@ func (s blockSet) orMoved(mask, x reg.VecVirtual, from, to int, code Op) {
 	VPOR(s.and(mask, moved), code, code)
 }
 
-// blockUnpacker is what makes bytes of codes.
+// blockUnpacker converts codes to bytes.
 type blockUnpacker struct {
 	blockSet
 	form               blockForm
@@ -106,8 +106,8 @@ type blockUnpacker struct {
 	trits              *tritUnpacker
 }
 
-// newBlockUnpacker loads what is the same for all blocks. Levels are where a field of the kernel's
-// argument says, or a parameter of its own.
+// newBlockUnpacker loads the constants of all blocks. The address of the levels is in a field of
+// the kernel's argument, or in a parameter.
 func newBlockUnpacker(s blockSet, form blockForm, levels string) *blockUnpacker {
 	u := &blockUnpacker{blockSet: s, form: form}
 	switch form.codes {
@@ -145,9 +145,9 @@ func newBlockUnpacker(s blockSet, form blockForm, levels string) *blockUnpacker 
 	return u
 }
 
-// groups makes bytes of a vector of words, and hands those of each group of four inputs on: group i
-// of vector i of bytes or trits, groups i and i+4 of vector i of nibbles, four groups of a vector
-// of pairs of bits. at are the codes of a block.
+// groups unpacks a vector of words to bytes, and passes each group of four inputs to use: group i
+// for vector i of bytes or trits, groups i and i+4 for vector i of nibbles, four groups for a
+// vector of pairs of bits. at addresses the codes of a block.
 func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual)) {
 	switch u.form.codes {
 	case trits:
@@ -205,7 +205,7 @@ func (u *blockUnpacker) pairsOfBits(at Mem, i int, use func(g int, v reg.VecVirt
 	}
 }
 
-// vectorsOfCodes is how many vectors groups takes.
+// vectorsOfCodes returns the number of vectors that groups reads.
 func (f blockForm) vectorsOfCodes() int {
 	switch f.codes {
 	case eightBits, trits:
@@ -306,7 +306,8 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 	finish()
 }
 
-// liftOf is what codes lack of what kernels of their sums want to have added to them, or nil.
+// liftOf returns the difference between the number that the kernels of these sums expect to be
+// added to codes and the number that the codes already include, or nil.
 func (u *blockUnpacker) liftOf() reg.VecVirtual {
 	lift := u.added(u.form) - u.form.less
 	if lift <= 0 {
@@ -328,7 +329,7 @@ func (u *blockUnpacker) factors(scales Mem) (x [2]reg.VecVirtual) {
 	return x
 }
 
-// storeScales stores the scales of a block, or those of half of the outputs.
+// storeScales stores the scales of a block, or of half of its outputs.
 func (u *blockUnpacker) storeScales(d, scales reg.Register, to Mem, at int) {
 	first := Mem{Base: scales, Disp: at / 4}
 	second := first.Offset(panel)
@@ -383,5 +384,5 @@ func (u *blockUnpacker) loadMinima(first, second Mem) reg.VecVirtual {
 	return u.and(u.repeated(0x000f000f), v)
 }
 
-// blockAhead is how far ahead of what is unpacked memory is requested.
+// blockAhead is the prefetch distance while blocks are unpacked, in bytes.
 const blockAhead = 8192

@@ -90,8 +90,8 @@ func constant(m Mem) reg.VecVirtual {
 	return c
 }
 
-// withConstant emits step for n vectors. If there are several, they take the constant from a
-// register: CPUs load no more vectors at a time than they multiply.
+// withConstant emits step for n vectors. If there are several, the constant is in a register: CPUs
+// load no more vectors at a time than they multiply.
 func withConstant(m Mem, n int, step func(c Op, i int)) {
 	var c Op = m
 	if n > 1 {

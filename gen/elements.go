@@ -34,7 +34,7 @@ func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func())
 }
 
 // eachLine is eachVector with two vectors, a cache line, at a time where there are as many: body
-// takes the vector at a displacement of all pointers, and beside comes once with each line.
+// handles the vector at a displacement of all pointers, and beside is emitted once for each line.
 func eachLine(n reg.GPVirtual, pointers []reg.GPVirtual, beside func(),
 	body func(at int, mask reg.VecVirtual)) {
 	loops++
@@ -55,7 +55,7 @@ func eachLine(n reg.GPVirtual, pointers []reg.GPVirtual, beside func(),
 	eachVector(n, func(mask reg.VecVirtual) { body(0, mask) }, advanceVector(pointers...))
 }
 
-// prefetchAhead prefetches lines that lie some bytes after what is read, and after what is written.
+// prefetchAhead prefetches lines at some distance after the bytes that are read and written.
 func prefetchAhead(dst reg.GPVirtual, inputs ...reg.GPVirtual) func() {
 	read, written := param("xAhead"), param("dstAhead")
 	return func() {
@@ -88,7 +88,7 @@ func newVectors(n int) []reg.VecVirtual {
 	return v
 }
 
-// loadLanes loads the lanes of the mask, and 0 in the others.
+// loadLanes loads the lanes of the mask, and 0 into the others.
 func loadLanes(m Mem, mask reg.VecVirtual, v reg.VecVirtual) {
 	if mask == nil {
 		VMOVUPS(m, v)

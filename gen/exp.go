@@ -9,9 +9,9 @@ import (
 // The natural exponential, f32.Exp and f32.ExpFlush, of the public functions and of tanh. Attention
 // has powers of 2 instead: exp2.go. README.md says where all emitters are.
 
-// expReduced replaces each x by r = x − n·ln 2; afterwards p = exp(r) by the polynomial and
-// t = n + expBias. The vectors go together, step by step, because each step waits for the one
-// before it.
+// expReduced replaces each x by r = x − n·ln 2; afterwards p = exp(r) by the polynomial and t = n +
+// expBias. All vectors go through each step together, because each step waits for the one before
+// it.
 func expReduced(x, t, p []reg.VecVirtual) {
 	log2E, bias := value("log2E"), value("expBias")
 	withConstant(log2E, len(x), func(c Op, i int) { VMOVUPS(c, t[i]) })
@@ -23,9 +23,9 @@ func expReduced(x, t, p []reg.VecVirtual) {
 	horner(coefficients("expC", 1, 1), x, p)
 }
 
-// coefficients are those of a polynomial of internal/f32/elementary.go, the leading one first, and
-// after them fixed ones that have no name there. No emitter counts them: whoever changes the degree
-// does so in that file.
+// coefficients returns the coefficients of a polynomial of internal/f32/elementary.go, the leading
+// one first, and after them fixed ones that have no name there. No emitter counts them, so the
+// degree is changed in that file only.
 func coefficients(prefix string, fixed ...float32) (c []Mem) {
 	for _, name := range elementary.Polynomial(prefix) {
 		c = append(c, value(name))

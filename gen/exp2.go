@@ -8,7 +8,7 @@ import (
 
 // 2^(x·c), the exponential of attention: f32.Exp2 step by step.
 //
-// exp2Steps emits it for all kernels. README.md says where the other copies are.
+// exp2Steps emits it for all kernels. README.md lists the other copies.
 
 // exp2Vector is one vector on its way.
 type exp2Vector struct {

@@ -20,7 +20,7 @@ type exp2Row struct {
 
 func newExp2Row(c reg.VecVirtual) *exp2Row { return &exp2Row{exp2Steps{c: c, negated: true}} }
 
-// constants loads what stays in a register.
+// constants loads the constant that stays in a register.
 func (e *exp2Row) constants() { e.bias = constant(value("exp2Bias")) }
 
 // weigh makes e replace the scores of a row by 2^((s − base)·c) and sum them in even and odd lanes.
@@ -47,9 +47,8 @@ func (e *exp2Row) add(x *exp2Vector, sum [2]reg.VecVirtual) {
 	VADDPS(x.p, sum[x.number%2], sum[x.number%2])
 }
 
-// emit writes the steps of n vectors. Of a pair's step that can run in
-// cycle c, the place in the order is skew·c cycles after the pair's first: the
-// larger skew, the more vectors are under way and the more registers it takes.
+// emit writes the steps of n vectors. A step of a pair that can run in cycle c is placed skew·c
+// cycles after the pair's first step: a larger skew overlaps more vectors and needs more registers.
 func (e *exp2Row) emit(n int) {
 	const (
 		pair, interval = 2, 11 // cycles from one pair to the next

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// What a function needs besides its instructions: flags, arguments, stack slots, labels, its end.
+// The parts of a function besides its instructions: flags, arguments, stack slots, labels, its end.
 
 // Flags of TEXT.
 const (
@@ -29,8 +29,8 @@ func spill(name string, slot Mem) {
 	MOVQ(a0, slot)
 }
 
-// context is the signature of kernels whose one argument x points to a struct, of which its Go
-// package says what it has.
+// context is the signature of kernels whose only argument x points to a struct; the Go package of
+// the kernel declares it.
 const context = "func(x *uintptr)"
 
 // argument loads a field of that struct, "blockCall.rows".
@@ -74,7 +74,7 @@ func paramAddress(name string) Mem {
 	return m.Addr
 }
 
-// returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a legacy SSE instruction,
+// returnFloat stores lane 0 as the result. Avo's Store would use MOVSS, a legacy SSE instruction,
 // while the upper halves of registers are in use.
 func returnFloat(x reg.VecVirtual) {
 	result, err := ReturnIndex(0).Resolve()

@@ -12,7 +12,7 @@ import (
 )
 
 // GELUs, step by step what internal/f32/gelu.go computes, with 8 lanes and with 16. A vector with
-// no element beyond the limit, which most are, leaves the exponential out.
+// no element beyond the limit skips the exponential; most vectors do.
 
 // floats are vectors of one of the two widths.
 type floats struct {
@@ -208,8 +208,8 @@ func (v floats) geluTanhTail(x reg.VecVirtual) reg.VecVirtual {
 	return v.timesPower(e, t)
 }
 
-// zeroFrom makes p 0 where x is a limit or more, from which its product by a power of 2 is 0: the
-// product of a number takes processors many cycles there. NaN stays.
+// zeroFrom sets p to 0 where x reaches the limit from which its product by a power of 2 is 0,
+// because processors need many cycles for a product that underflows. NaN stays.
 func (v floats) zeroFrom(p, x reg.VecVirtual, limit string) {
 	if v.wide {
 		k := K()

@@ -26,7 +26,7 @@ func int4Kernels() {
 	int4Kernel("accumulateInt4VNNIAVX512", int4VNNI, accumulateInt8)
 }
 
-// Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
+// Kernels of up to 4 rows look codes up in registers; otherwise they are the kernels of int8.go.
 var (
 	int4AVX2    = int8Set{groups: []tileGroup{{4, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
 	int4AVXVNNI = int8Set{vnni: true, groups: int4AVX2.groups}
@@ -34,13 +34,13 @@ var (
 		{1, 4, sizesTo(1, 4), 4}}}
 )
 
-// int4Codes is what a kernel needs that looks codes up.
+// int4Codes is the state of a kernel that looks codes up.
 type int4Codes struct {
 	table  reg.VecPhysical
 	halves Op
 	even   reg.VecPhysical // ones in even bytes, where words come in pairs; nil where none is left
-	upper  bool            // the group at hand is that of the upper halves
-	one    bool            // the tile at hand is of one row and has 8 lanes
+	upper  bool            // the current group is in the upper halves
+	one    bool            // the current tile has one row and 8 lanes
 }
 
 func int4Kernel(name string, set int8Set, operation int8Operation) {
@@ -55,7 +55,7 @@ func int4Kernel(name string, set int8Set, operation int8Operation) {
 	p.kernel(name)
 }
 
-// lastRegister takes a register from those that tiles have.
+// lastRegister reserves the last register of the tiles.
 func (p *int8Program) lastRegister() reg.VecPhysical {
 	last := len(p.regs) - 1
 	x := p.regs[last]
@@ -147,8 +147,8 @@ func (p *int8Program) halves(r, n int) {
 	p.codes.upper = false
 }
 
-// One row with 8 lanes has registers left for constants, and takes both halves of a vector of codes
-// at once.
+// One row with 8 lanes has registers left for constants, and handles both halves of a vector of
+// codes at once.
 
 // oneRow is the registers of a tile of one row.
 type oneRow struct {
@@ -183,7 +183,7 @@ func (r *oneRow) vector(at int) (x, y reg.VecPhysical) {
 	return free[0], free[1]
 }
 
-// beginOneRow sets sums to 0, but of bytes: no sign is left to what sums begin with.
+// beginOneRow sets sums to 0. In kernels of bytes they begin with the correction for signs.
 func (p *int8Program) beginOneRow() {
 	r := p.oneRow()
 	for i, sum := range r.sums {
@@ -298,8 +298,8 @@ var int4Levels = []uint32{0x281c1005, 0x75594536, 0xd8e4f0fb, 0x8ba7bbca}
 // int4Halves has ones in the lower halves of bytes.
 const int4Halves = 0x0f0f0f0f
 
-// int4Even has ones in even bytes: products with them, added to those with the zeros between, are
-// words of even bytes.
+// int4Even has ones in even bytes and zeros between: the sums of pairs of products with it are the
+// even bytes as words.
 const int4Even = 0x00010001
 
 // int4Bounds are where magnitudes are rounded to the next level.
@@ -319,7 +319,7 @@ func keepLevels(t *typedProgram) {
 	VMOVUPS(wordTable("int4Floats", table...), t.regs[len(t.regs)-1])
 }
 
-// widenI4 takes the code of step u of eight: VPERMPS looks at the lowest four bits.
+// widenI4 looks up the code of step u of eight: VPERMPS reads the lowest four bits.
 func widenI4(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 	if u == 0 {
 		VMOVDQU32(m, to[0])

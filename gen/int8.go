@@ -37,8 +37,8 @@ func int8Kernels() {
 	softmaxInt8Kernel("softmaxInt8AVX512", true)
 }
 
-// int8Operation is what a kernel does with its sums: scores of them, or outputs. Rows of
-// multiplyInt8 are of 8 bits.
+// int8Operation says whether a kernel turns its sums into scores or adds them to outputs. Rows of
+// multiplyInt8 have 8 bits.
 type int8Operation int
 
 const (
@@ -75,10 +75,10 @@ var (
 		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
-// What few rows take first. Panels of a matrix are read in the order of memory, one after another,
-// and those of keys if the call says so. One or two rows read values two panels at a time, since a
-// row of all of them asks for more lines at once than come; of codes, which are half as many bytes,
-// they do.
+// The tiles that few rows use first. Panels of a matrix are read in the order of memory, one after
+// another, and panels of keys if the call says so. One or two rows read values two panels at a
+// time, since reading all panels of a row would request more lines at once than memory delivers;
+// codes are half as many bytes and are read whole.
 var (
 	int8InOrder = tileGroup{1, 4, sizesTo(1, 4), 4}
 	int8Values  = tileGroup{2, 2, sizesTo(1, 2), 2}
@@ -92,22 +92,22 @@ type int8Program struct {
 	form       int8Form
 	vecs, size int // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
-	n          int // panels of the tile at hand
+	n          int // panels of the current tile
 	codes      *int4Codes
-	second     bool // the group at hand is the second one of a round
-	prefetches bool // the tile may read b from memory, and requests what comes later, line by line
+	second     bool // the current group is the second one of a round
+	prefetches bool // the tile may read b from memory, and prefetches line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
-	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
+	rows, rest, steps         Mem // all rows, rows left in this group; groups of four steps
 	aStride, cStride, fStride Mem // bytes between rows
 	outputs                   beginning
 	// of the first row and of the tile's; in scores f are the keys' scales
 	f, fAt, starts, startsAt Mem
 	request                  Mem  // the next address that few rows prefetch, or 0
 	words                    Mem  // of a panel that is widened
-	widened                  bool // tiles at hand read these
+	widened                  bool // current tiles read these
 	of                       inputGroups
-	groupAt                  int // groups from what rows are addressed by to the one at hand
+	groupAt                  int // groups between the address of the rows and the current group
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -171,7 +171,7 @@ func (p *int8Program) kernel(name string) {
 	RET()
 }
 
-// keysInOrder takes few rows through panels one after another, if they are to be read so.
+// keysInOrder multiplies few rows by panels one after another, if the call asks for that order.
 func (p *int8Program) keysInOrder() {
 	side := unique("side")
 	Load(Param("b"), b0) // of scores
@@ -233,7 +233,7 @@ func (p *int8Program) arguments() {
 	}
 }
 
-// fields loads those of the argument, and where b is.
+// fields loads the fields of the argument, and the address of b.
 func (p *int8Program) fields(slots []Mem) {
 	names := []string{"O", "W", "V", "WStride", "F", "Rows", "Starts"}[:len(slots)]
 	Load(Param("x"), b0)
@@ -305,7 +305,7 @@ func (p *int8Program) group(g tileGroup) {
 	Label(end)
 }
 
-// tileOperands points at what any tile of a group begins with.
+// tileOperands sets the pointers with which every tile of a group begins.
 func (p *int8Program) tileOperands(g tileGroup) {
 	MOVQ(p.aStride, aStride)
 	if p.widened {
@@ -377,8 +377,8 @@ func (p *int8Program) sums(r int) {
 	}
 }
 
-// twoGroups multiplies two groups in a round, for one row and panel: with one, a round is so short
-// that where it begins in a cache line of code decides how long it takes. A single group comes
+// twoGroups multiplies two groups in a round, for one row and panel: with one group, a round is so
+// short that its speed depends on where its code begins in a cache line. A single group comes
 // first.
 func (p *int8Program) twoGroups(loop string) {
 	even, end := loop+"Even", loop+"End"
@@ -404,7 +404,7 @@ func (p *int8Program) twoGroups(loop string) {
 	Label(end)
 }
 
-// nextGroups moves on by what lies together of b, and by some groups of the rows.
+// nextGroups moves on by the adjacent groups of b, and by some groups of the rows.
 func (p *int8Program) nextGroups(r, groups int) {
 	if p.widened {
 		ADDQ(imm(2*panelGroup), b0)
@@ -422,7 +422,8 @@ func (p *int8Program) nextGroups(r, groups int) {
 	}
 }
 
-// startPrefetching: calls of more rows than wait for memory prefetch what is here.
+// startPrefetching: calls with so many rows that they do not wait for memory prefetch memory that
+// is already in the cache.
 func (p *int8Program) startPrefetching(g tileGroup) {
 	MOVQ(p.request, int8Request)
 	if g.prefetches >= g.upTo {
@@ -443,7 +444,7 @@ func (p *int8Program) groupBytes() int {
 	return 8
 }
 
-// begin sets sums to what they begin with.
+// begin sets sums to their start.
 func (p *int8Program) begin(r int) {
 	if p.codes != nil && p.codes.one {
 		p.beginOneRow()
@@ -481,7 +482,7 @@ func (p *int8Program) prefetch() {
 	ADDQ(imm(p.n*lineBytes), int8Request)
 }
 
-// panel addresses panel x at the group at hand.
+// panel addresses panel x at the current group.
 func (p *int8Program) panel(x int) Mem {
 	switch x {
 	case 0:

@@ -8,16 +8,16 @@ import (
 )
 
 // Products by matrices have a scale, and a start of sums, for each int8Group inputs of a row. A
-// tile takes group after group: a processor begins the sums of the next one while it converts those
-// of the last, and few rows read panels from their begin to their end, in the order of memory.
+// tile computes group after group: a processor begins the sums of the next group while it converts
+// the sums of the last, and few rows read panels from beginning to end, in the order of memory.
 
 // groupSteps is the groups of four steps of int8Group inputs.
 const groupSteps = int8Group / 4
 
-// inputGroups is stack slots of tiles that take several groups of inputs.
+// inputGroups holds the stack slots of tiles that compute several groups of inputs.
 type inputGroups struct {
 	outputs       beginning
-	f, starts, a  Mem // of the group at hand
+	f, starts, a  Mem // of the current group
 	left          Mem // groups of four steps after it
 	ahead, aheads Mem // the next line of b to request, and how many a group of a tile does
 }
@@ -26,7 +26,7 @@ func (g *inputGroups) slots() []*Mem {
 	return []*Mem{&g.outputs.zeros, &g.f, &g.starts, &g.a, &g.left, &g.ahead, &g.aheads}
 }
 
-// grouped reports whether tiles take several groups of inputs.
+// grouped reports whether tiles compute several groups of inputs.
 func (p *int8Program) grouped() bool {
 	return p.operation == multiplyInt8
 }
@@ -49,7 +49,7 @@ func (p *int8Program) requestLines() {
 	MOVQ(a0, p.of.aheads)
 }
 
-// requestFrom lets tiles request the panels after those at hand.
+// requestFrom makes tiles prefetch the panels after the current ones.
 func (p *int8Program) requestFrom() {
 	IMUL3Q(U32(p.n), avx512PanelStride, a0)
 	ADDQ(p.b, a0)

@@ -9,7 +9,7 @@ import (
 
 const (
 	int8Last         = 4 // groups of four steps
-	int8RowsTogether = 4 // whose chains of sums are enough for two units
+	int8RowsTogether = 4 // enough chains of sums for two units
 )
 
 // endsByRows reports whether a tile of r rows ends so.
@@ -17,8 +17,8 @@ func (p *int8Program) endsByRows(r int) bool {
 	return p.wide && p.operation == scoreInt8 && p.codes == nil && r == 12 && p.n == 2
 }
 
-// endByRows takes all groups but the last ones, and then these by rows, where there are more than
-// these. It returns what ends the tile.
+// endByRows computes all groups but the last ones, if there are more, and then the last ones row by
+// row. It returns the code that ends the tile.
 func (p *int8Program) endByRows(r int) (end func()) {
 	short, done := unique("short"), unique("done")
 	SUBQ(imm(int8Last), stepsLeft)

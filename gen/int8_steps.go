@@ -11,7 +11,7 @@ import (
 
 // A group of four steps of products in integers.
 
-// int8Form is what rows are made of.
+// int8Form says how the elements of rows are stored.
 type int8Form int
 
 const (
@@ -31,9 +31,9 @@ const (
 const wordOnes = 0x00010001
 
 // addSigned adds to sum, in each of its lanes, the products of a group of four steps. VPMADDUBSW
-// multiplies magnitudes, which have no sign, by bytes that have one, and adds two products, which
-// 16 bits hold: where the row is negative, signs are ones, it multiplies by the complement, −b − 1.
-// What is missing then, a magnitude, is in what sum began with.
+// multiplies unsigned magnitudes by signed bytes and adds two products, which fit in 16 bits. Where
+// the row is negative, all bits of signs are 1, and it multiplies by the complement, −b − 1; the
+// start of the sum includes the magnitude that is then missing.
 func addSigned(xor func(x, y, z Op), b Op, magnitudes, signs, ones, product, sum reg.VecPhysical) {
 	xor(b, signs, product)
 	VPMADDUBSW(product, magnitudes, product)
@@ -77,8 +77,7 @@ func (p *int8Program) step(r int) {
 	}
 }
 
-// stepOfBytes multiplies a group of four steps by rows of 8 bits, of a tile of r those from one to
-// before another.
+// stepOfBytes multiplies a group of four steps by rows [first, end) of 8 bits, in a tile of r rows.
 func (p *int8Program) stepOfBytes(r, first, end int) {
 	vectors := p.n * p.vecs
 	free := p.regs[r*vectors:]
@@ -100,8 +99,8 @@ func (p *int8Program) stepOfBytes(r, first, end int) {
 
 const byteSigns = 0x80808080
 
-// signs is the register of a tile of r rows that has the sign of each byte, or nil where sums, what
-// rows meet and a row leave none.
+// signs returns the register for the sign of each byte in a tile of r rows, or nil where sums,
+// operands and a row use all registers.
 func (p *int8Program) signs(r int) reg.VecPhysical {
 	if vectors := p.n * p.vecs; (r+1)*vectors+1 >= len(p.regs) {
 		return nil
@@ -119,7 +118,7 @@ func (p *int8Program) withoutSign(r int, from Mem, to reg.VecPhysical) {
 	p.xor(wordTable("byteSigns", slices.Repeat([]uint32{byteSigns}, lanes)...), to, to)
 }
 
-// stepOfMagnitudes multiplies a group of four steps by magnitudes. One row takes b where it is.
+// stepOfMagnitudes multiplies a group of four steps by magnitudes. One row reads b from memory.
 func (p *int8Program) stepOfMagnitudes(r int) {
 	vectors, last := p.n*p.vecs, len(p.regs)-1
 	free, ones := p.regs[r*vectors:last], p.regs[last]
@@ -175,7 +174,7 @@ func (p *int8Program) stepOfWords(r int) {
 // panelGroup is the bytes of a group of four steps of a panel.
 const panelGroup = 4 * panel
 
-// widenedBytes is those of the words of a panel of Block keys.
+// widenedBytes is the size of a panel of Block keys as words.
 const widenedBytes = 2 * panel * block
 
 // widen makes words of a panel: of each group the even bytes, and then the odd ones.
@@ -228,8 +227,8 @@ func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 	}
 }
 
-// rowAt addresses four bytes of row i that meet the group at hand: of bytes all, of words and of
-// magnitudes a half.
+// rowAt addresses four bytes of row i that are multiplied by the current group: the whole group of
+// bytes, or one half of the words or magnitudes.
 func (p *int8Program) rowAt(i, half int) Mem {
 	at := p.groupAt*p.groupBytes() + 4*half
 	if p.second || p.codes != nil && p.codes.upper {

@@ -71,7 +71,7 @@ func twin(kernel string) string {
 	return name + "Generic"
 }
 
-// twinsOfBlocks are the twins of kernels over blocks, by what their names begin with.
+// twinsOfBlocks maps the first part of the name of a kernel over blocks to its twin.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
 	"unpack": "unpackBlockGeneric"}
 
@@ -130,7 +130,7 @@ func passKernels() {
 	expSumKernel("sumExpSIMD", false)
 }
 
-// floatKernels emits those over float32.
+// floatKernels emits the kernels over float32.
 func floatKernels() {
 	scoreKernel()
 	scoreMaximaKernel()

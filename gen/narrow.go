@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// narrowF16Kernel lets the processor round, to nearest even whatever its mode is.
+// narrowF16Kernel uses the processor's rounding to nearest even, whatever its mode is.
 func narrowF16Kernel() {
 	TEXT("narrowF16SIMD", noSplit, "func(dst *uint16, x *float32, n int)")
 	narrowHalf(func(v reg.VecVirtual) reg.VecVirtual {
@@ -17,8 +17,8 @@ func narrowF16Kernel() {
 	})
 }
 
-// narrowBF16Kernel adds a bit less than half of what is cut off, and all of it if the rest is odd.
-// A NaN is not rounded but made quiet.
+// narrowBF16Kernel adds just less than half a unit of the last place before it truncates, and
+// exactly half if the upper half is odd. A NaN is not rounded but made quiet.
 func narrowBF16Kernel() {
 	TEXT("narrowBF16SIMD", noSplit, "func(dst *uint16, x *float32, n int)")
 	narrowHalf(func(v reg.VecVirtual) reg.VecVirtual {
@@ -37,7 +37,7 @@ func narrowBF16Kernel() {
 	})
 }
 
-// narrowHalf stores what narrow leaves in the lower half of a vector.
+// narrowHalf stores the lower half of the vector that narrow returns.
 func narrowHalf(narrow func(v reg.VecVirtual) reg.VecVirtual) {
 	dst, x, n := param("dst"), param("x"), param("n")
 	eachVector(n, func(mask reg.VecVirtual) {

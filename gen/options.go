@@ -67,8 +67,9 @@ func addBiasKernel() {
 	finish()
 }
 
-// maskBiasKernel notes for each row whether a bias is −Inf, by the minimum, and which bits some of
-// them have. If there is a −Inf, a second pass finds out where, and which bits the others have.
+// maskBiasKernel finds for each row, by the minimum, whether a bias is −Inf, and which bits are set
+// in some bias. If there is a −Inf, a second pass finds its place, and the bits of the other
+// biases.
 func maskBiasKernel() {
 	TEXT("maskBiasSIMD", noSplit, "func(bias *float32, visible *uint64, "+
 		"rows, step, stride, lo, n int) (hides, adds bool)")
@@ -171,7 +172,7 @@ func nextPairs(pairs, visible reg.GPVirtual, size uint8) {
 	LEAQ(Mem{Base: visible, Index: by, Scale: 8}, visible)
 }
 
-// maskKeysKernel takes whole blocks at once; of others 32 booleans, then 8, then single ones. A Go
+// maskKeysKernel handles whole blocks at once, else 32 booleans, then 8, then single ones. A Go
 // bool is a byte of 0 or 1.
 func maskKeysKernel() {
 	TEXT("maskKeysSIMD", noSplit, "func(mask *bool, visible *uint64, "+

@@ -60,8 +60,8 @@ func normalizeKernel() {
 	finish()
 }
 
-// normalizeAVX512Kernel has 16 lanes, and takes four vectors at a time. Where a sum is 0, no lane
-// of its row is kept.
+// normalizeAVX512Kernel has 16 lanes, and handles four vectors at a time. Where a sum is 0, its row
+// becomes 0.
 func normalizeAVX512Kernel() {
 	TEXT("normalizeAVX512", noSplit, "func(dst, o, l *float32, rows, n, dstStride, oStride int)")
 	dst, o, l, rows := param("dst"), param("o"), param("l"), param("rows")

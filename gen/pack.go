@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// packKeysKernel takes 8 keys × 8 dimensions at once through registers; what is
-// left of dimensions and keys goes element by element.
+// packKeysKernel transposes 8 keys × 8 dimensions at once in registers, and copies the remaining
+// dimensions and keys element by element.
 func packKeysKernel() {
 	TEXT("packKeysSIMD", noSplit, "func(dst, k *float32, stride, n, d int, inOrder bool)")
 	dst, k, stride, n := param("dst"), param("k"), param("stride"), param("n")
@@ -121,7 +121,7 @@ func packKeysKernel() {
 	finish()
 }
 
-// nextHalf moves dst to the other half of the panel or to the next panel, and goes back to loop.
+// nextHalf moves dst to the other half of the panel or to the next panel, and jumps back to loop.
 func nextHalf(loop string, dst, octet reg.GPVirtual, d Mem, tmp reg.GPVirtual) {
 	XORQ(Imm(1), octet)
 	JE(LabelRef("nextPanel"))

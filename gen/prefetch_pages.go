@@ -10,16 +10,16 @@ import (
 
 // Some processors read memory in order at little more than half the rate at which they read several
 // pages side by side (PagedReads in internal/tuning). For these, kernels of few rows prefetch a
-// window of 8 pages, a line of each page in turn. With every line that is read goes one prefetch of
-// a line of the next window. So when a window has been read, in whatever order, all of the next one
-// has been prefetched once.
+// window of 8 pages, a line of each page in turn. Each line that is read is accompanied by one
+// prefetch of a line of the next window. So when a window has been read, in whatever order, all of
+// the next one has been prefetched once.
 //
 // Others read several pages side by side no faster than one after the other, and hold fewer lines
-// at once of pages that take turns. For these the hint says oneStream: with every line that is read
-// goes a prefetch of the line a window after it.
+// at once of alternating pages. For these the hint says oneStream: each line that is read is
+// accompanied by a prefetch of the line a window after it.
 //
-// The prefetch pointer says where reading is. It may point elsewhere than to what is read: what is
-// prefetched lies a window after the pointer.
+// The prefetched line lies a window after the prefetch pointer. The pointer usually points to the
+// line that is read, but need not.
 
 const (
 	windowPages    = 8
@@ -27,8 +27,8 @@ const (
 	prefetchWindow = windowPages * pageBytes
 )
 
-// firstRequest leaves in at the first address to prefetch if what is read next is at from: as many
-// lines count as prefetched as lie before from in its window.
+// firstRequest sets at to the first address to prefetch if the next line to read is at from: as
+// many lines of the next window count as prefetched as lie before from in its own.
 func firstRequest(from Op, at reg.Register, tmp Mem) {
 	MOVQ(from, at)
 	ANDQ(imm(prefetchWindow-1), at)
@@ -39,7 +39,7 @@ func firstRequest(from Op, at reg.Register, tmp Mem) {
 	ADDQ(imm(prefetchWindow), at)
 }
 
-// startStream is startPages where what is prefetched is one stream.
+// startStream is startPages for prefetching in one stream.
 func startStream(pointer reg.Register, request Mem) {
 	none := unique("noPointer")
 	MOVQ(I32(0), request)

@@ -34,7 +34,7 @@ func largestKernel() {
 	finish()
 }
 
-// quantizeKernel rounds to nearest even, which is the processor's mode in Go, and takes the lowest
+// quantizeKernel rounds to nearest even, which is the processor's mode in Go, and stores the lowest
 // byte of each integer.
 func quantizeKernel() {
 	TEXT("quantizeSIMD", noSplit, "func(dst *int8, x *float32, n int, scale float32)")
@@ -60,7 +60,7 @@ func quantizeKernel() {
 	finish()
 }
 
-// bytesOf32 sets what VPSHUFB and VPERMD need to bring the lowest bytes of 8 integers together.
+// bytesOf32 loads the indices with which VPSHUFB and VPERMD collect the lowest bytes of 8 integers.
 func bytesOf32(lowest, join reg.VecVirtual) {
 	const bytes, none = 0x0c080400, 0xffffffff // the lowest bytes of four integers; no byte
 	VMOVUPS(wordTable("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)

@@ -9,15 +9,16 @@ import (
 )
 
 // Rows of 64 or 128 elements are rotated and become integers 16 at a time, a row in each lane. So
-// no pass of the rotation is within a vector, one division each finds the 16 scales and what rounds
-// like division by them (see quantize_rows.go), and integers come out as keys lie in a panel.
+// no pass of the rotation is within a vector, one division each yields the 16 scales and their
+// two-part reciprocals (see quantize_rows.go), and the integers come out in the order of keys in a
+// panel.
 
 // rotatedElements and twice as many are the elements of such rows.
 const rotatedElements = 64
 
 const (
 	squareBytes  = avx512Lanes * avx512Vector                      // 16 elements of 16 rows
-	rotatedBytes = 2 * rotatedElements / avx512Lanes * squareBytes // those of the longer rows
+	rotatedBytes = 2 * rotatedElements / avx512Lanes * squareBytes // for the longer rows
 )
 
 // rotatedRows is 16 rows on their way.
@@ -71,7 +72,7 @@ func quantizeRotatedKernel() {
 	finish()
 }
 
-// begin loads arguments and what does not change.
+// begin loads arguments and constants.
 func (k *rotatedRows) begin() {
 	k.dst, k.scales, k.x, k.n = param("dst"), param("scales"), param("x"), param("n")
 	k.stride, k.starts = param("xStride"), paramAddress("starts")
@@ -92,7 +93,7 @@ func (k *rotatedRows) begin() {
 	VMOVDQU32(transposedBytes(), k.order)
 }
 
-// swap lets the next rows wait.
+// swap exchanges the current rows and the waiting ones.
 func (k *rotatedRows) swap() {
 	MOVQ(k.waiting, k.at)
 	MOVQ(k.next, k.to)
@@ -100,7 +101,7 @@ func (k *rotatedRows) swap() {
 	MOVQ(k.at, k.next)
 }
 
-// take is a register, until it is given back.
+// take reserves a register, until it is given back.
 func (k *rotatedRows) take() reg.VecPhysical {
 	last := len(k.free) - 1
 	v := k.free[last]
@@ -110,7 +111,7 @@ func (k *rotatedRows) take() reg.VecPhysical {
 
 func (k *rotatedRows) give(v ...reg.VecPhysical) { k.free = append(k.free, v...) }
 
-// pair makes of a and b what two operations do, in the place of both.
+// pair replaces a and b by the results of two operations on them.
 func (k *rotatedRows) pair(a, b *reg.VecPhysical, first, second func(ops ...Op)) {
 	x, y := k.take(), k.take()
 	first(*b, *a, x)
@@ -128,8 +129,8 @@ func (k *rotatedRows) pass(v []reg.VecPhysical, apart int) {
 	}
 }
 
-// squares takes 16 elements after another of the next 16 rows through the passes within these, and
-// requests those of the rows after them.
+// squares computes, for 16 elements after 16 of the next 16 rows, the passes within them, and
+// prefetches the rows after these.
 func (k *rotatedRows) squares() {
 	third, later := GP64(), GP64()
 	LEAQ(Mem{Base: k.stride, Index: k.stride, Scale: 2}, third)
@@ -174,9 +175,8 @@ func (k *rotatedRows) squares() {
 	SHRQ(Imm(4), k.stride)
 }
 
-// quarters transposes four rows at a time within the quarters of vectors, and takes them through
-// the passes that are within four elements. It leaves element m of four for rows 4a to 4a + 3 in
-// vector 4m + a.
+// quarters transposes four rows at a time within the quarters of vectors, and computes the passes
+// within four elements. Vector 4m + a becomes element m of four for rows 4a to 4a + 3.
 func (k *rotatedRows) quarters(v []reg.VecPhysical) {
 	var turned [avx512Lanes]reg.VecPhysical
 	for a := range 4 {
@@ -208,8 +208,8 @@ func (k *rotatedRows) transposeQuarters(v []reg.VecPhysical) {
 	}
 }
 
-// between takes the next rows through the passes between squares, and returns the largest magnitude
-// of each. Rows of 64 are not multiplied by 1/8 here: no power of two changes what is rounded.
+// between computes the passes between squares of the next rows, and returns the largest magnitude
+// of each row. Rows of 64 are not multiplied by 1/8 here: no power of two changes what is rounded.
 func (k *rotatedRows) between() (top reg.VecPhysical) {
 	tops := [2]reg.VecPhysical{k.take(), k.take()}
 	for _, top := range tops {

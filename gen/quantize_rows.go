@@ -11,32 +11,32 @@ import (
 // Rows become integers four at a time: first the largest magnitudes of all four, which give their
 // scales in one vector, then the integers.
 //
-// x/scale is taken as x·r + x·l, where r is 1/scale and l what r lacks of it, (1 − scale·r)/scale,
-// each rounded once. That is not always x/scale rounded once, but always becomes the same integer:
-// whether a quotient of up to 127 is rounded up or down was compared for every scale, at the two
-// numbers that are next to each limit of rounding and at their neighbours, which is enough because
-// neither way ever descends. Powers of two change nothing while nothing is subnormal.
+// x/scale is computed as x·r + x·l, where r is 1/scale and l its error, (1 − scale·r)/scale, each
+// rounded once. That is not always x/scale rounded once, but always becomes the same integer. This
+// was checked for every scale at the two numbers next to each limit of rounding of quotients up to
+// 127 and at their neighbours, which is enough because both functions are monotonic. Powers of two
+// change nothing while nothing is subnormal.
 
-// largeTop is 2⁸⁰: above it what a reciprocal lacks would be subnormal.
+// largeTop is 2⁸⁰: above it the error of a reciprocal would be subnormal.
 const largeTop = 0x67800000
 
-// fours is what kernels that make integers of rows have in common, with 8 or 16 lanes. The scales
-// of four rows are three divisions, one after another: so they are found before the integers of the
-// four rows before are made.
+// fours is the common part of kernels that quantize rows, with 8 or 16 lanes. The scales of four
+// rows need three divisions, one after another, so they are computed before the integers of the
+// previous four rows.
 type fours struct {
 	vec    func() reg.VecVirtual
 	lanes  int
 	n      Mem // elements of a row
-	whole  Mem // and those of whole vectors
+	whole  Mem // and the number in whole vectors
 	col    reg.GPVirtual
-	tail   reg.OpmaskVirtual // with 16 lanes those of the last elements of a row
-	x      reg.GPVirtual     // rows whose scales are not found yet, stride bytes apart,
+	tail   reg.OpmaskVirtual // with 16 lanes, the last elements of a row
+	x      reg.GPVirtual     // rows whose scales are not computed yet, stride bytes apart,
 	left   Mem               // and how many they are
 	stride reg.GPVirtual
-	rows   [4]reg.GPVirtual // those at hand
+	rows   [4]reg.GPVirtual // the current rows
 	ahead  *Mem             // if rows that come later are prefetched: bytes to them
 	scales Mem
-	r, l   reg.VecVirtual // of the four rows at hand, in each quarter
+	r, l   reg.VecVirtual // of the current four rows, in each quarter
 	found  [2]Mem         // r and l of the next four
 	turn   int
 }
@@ -49,7 +49,7 @@ func newFours(lanes16 bool) *fours {
 	return k
 }
 
-// begin loads arguments, and takes from the number of elements how they are divided.
+// begin loads arguments, and derives from the number of elements how they are divided.
 func (k *fours) begin() {
 	k.x, k.stride = param("x"), param("xStride")
 	k.n, k.col = paramAddress("n"), GP64()
@@ -87,8 +87,8 @@ func (k *fours) rest() reg.GPVirtual {
 	return rest
 }
 
-// each emits the loop: it finds the scales of four rows, then lets integers make those of the four
-// rows before, of which some are there. It ends where a scale needs more care.
+// each emits the loop: it computes the scales of four rows, then integers quantizes the previous
+// four rows, of which there are some. It ends at a scale that needs more care.
 func (k *fours) each(integers func(there Mem)) {
 	there, found := AllocLocal(8), AllocLocal(8) // rows from the four before on, and from these on
 	MOVQ(I32(0), there)
@@ -134,8 +134,8 @@ func (k *fours) each(integers func(there Mem)) {
 	finish()
 }
 
-// findFour finds rows that are stride apart from the first one on. What is not left is the last one
-// again.
+// findFour sets the pointers to four rows, stride apart, from first on. Rows after the last one
+// point to the last one again.
 func (k *fours) findFour(first reg.GPVirtual, left Mem) {
 	if first != k.rows[0] {
 		MOVQ(first, k.rows[0])
@@ -147,7 +147,7 @@ func (k *fours) findFour(first reg.GPVirtual, left Mem) {
 	}
 }
 
-// eachColumn emits body for whole vectors of columns, then for what is left of the last one.
+// eachColumn emits body for whole vectors of columns, then for a partial last one.
 func (k *fours) eachColumn(body func(last bool)) {
 	loop, rest, end := unique("columns"), unique("lastColumns"), unique("columnsEnd")
 	CMPQ(k.col, k.whole)
@@ -164,8 +164,8 @@ func (k *fours) eachColumn(body func(last bool)) {
 	Label(end)
 }
 
-// vector is that of a row at the column, in memory or, if it is the last one, loaded: 0 behind the
-// row's end.
+// vector returns the vector of a row at the column: in memory or, if it is the last one, loaded,
+// with 0 after the row's end.
 func (k *fours) vector(row int, last bool, at int) Op {
 	from := Mem{Base: k.rows[row], Index: k.col, Scale: 4, Disp: at}
 	if !last {
@@ -224,7 +224,7 @@ func (k *fours) and(x Op, mask, v reg.VecVirtual) {
 	VPANDD(x, mask, v)
 }
 
-// fold leaves in lane r of a vector what an operation makes of all lanes of vector r.
+// fold reduces all lanes of vector r by an operation, into lane r of the result.
 func (k *fours) fold(op func(ops ...Op), v ...Op) reg.VecVirtual {
 	var pairs [2]reg.VecVirtual
 	for i := range pairs {
@@ -276,7 +276,7 @@ func (k *fours) check(top reg.VecVirtual, rare string) {
 		limit := XMM()
 		VMOVUPS(u32(largeTop-smallTop), limit)
 		VPMAXUD(limit, t, limit)
-		VPCMPEQD(limit, t, t) // what is not below the limit
+		VPCMPEQD(limit, t, t) // lanes not below the limit
 		VMOVMSKPS(t, some)
 	} else {
 		beyond := K()
@@ -287,7 +287,7 @@ func (k *fours) check(top reg.VecVirtual, rare string) {
 	JNE(LabelRef(rare))
 }
 
-// reciprocals are the two parts of those of four scales.
+// reciprocals returns the two parts of the reciprocals of four scales.
 func reciprocals(scale reg.VecVirtual) (r, l reg.VecVirtual) {
 	one, rest := XMM(), XMM()
 	r, l = XMM(), XMM()
@@ -318,8 +318,8 @@ func (k *fours) lane(i int, x reg.VecVirtual) reg.VecVirtual {
 	return v
 }
 
-// fresh is a register for integers. With 16 lanes these take turns in the upper ones, so that all
-// others are below the one that the runtime keeps.
+// fresh returns a register for integers. With 16 lanes it cycles through the upper registers, so
+// that all others are below the register that the runtime keeps.
 func (k *fours) fresh() reg.Register {
 	if k.lanes == lanes {
 		return k.vec()
@@ -355,8 +355,9 @@ func (k *fours) storeFour(v Op, at Mem, rows Mem) {
 	Label(stored)
 }
 
-// quantizeRowsKernel makes integers of rows and finds their scales and, with 16 lanes, −128 times
-// their sums. It stops at a row whose scale needs more care, or at one of the three before.
+// quantizeRowsKernel quantizes rows: it computes their integers, scales and, with 16 lanes, −128
+// times their sums. It stops at a row whose scale needs more care, or at one of the three rows
+// before it.
 func quantizeRowsKernel(name string, lanes16 bool) {
 	k, signature := newFours(lanes16), "func(dst *int8, scales *float32, "
 	if lanes16 {
@@ -484,9 +485,8 @@ func (k *fours) inOrder() reg.VecVirtual {
 	return v
 }
 
-// quantizeGroupsKernel makes integers of groups of four rows, of which those of a column follow
-// each other, and finds the scales of the rows. It stops at a group of which a scale needs more
-// care.
+// quantizeGroupsKernel quantizes groups of four rows; the four integers of a column follow each
+// other. It stops at a group with a scale that needs more care.
 func quantizeGroupsKernel(name string, lanes16 bool) {
 	k := newFours(lanes16)
 	TEXT(name, noSplit, "func(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)")
@@ -531,8 +531,8 @@ func transposedBytes() Mem {
 	return wordTable("transposedBytes", w...)
 }
 
-// rowsLater sets later to the row that is prefetched while a row is read: 8 rows are time enough
-// for what is in the L3 cache.
+// rowsLater sets later to the row that is prefetched while a row is read: 8 rows are far enough
+// ahead for rows in the L3 cache.
 func rowsLater(later, row, stride reg.GPVirtual) {
 	LEAQ(Mem{Base: row, Index: stride, Scale: 8}, later)
 }
@@ -564,7 +564,7 @@ func copyRowsKernel() {
 	finish()
 }
 
-// foldLanes leaves in lane 0 what an operation makes of all lanes.
+// foldLanes reduces all lanes by an operation, into lane 0.
 func foldLanes(op func(ops ...Op), v reg.VecVirtual) {
 	x, y := v.AsX(), XMM()
 	VEXTRACTI128(Imm(1), v, y)

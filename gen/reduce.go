@@ -64,8 +64,7 @@ func foldRows(op func(ops ...Op), row func(r int) reg.VecVirtual) reg.VecVirtual
 
 const dotLanes = 64 // partial sums of a dot product
 
-// addProducts adds 64 products at a time, and 64 more as long as n, which is 64
-// less than what is left, is not negative.
+// addProducts adds 64 products at a time, as long as n, the number left minus 64, is not negative.
 func addProducts(sum []reg.VecVirtual, a, b, n reg.GPVirtual) {
 	Label("loop")
 	for i := range sum {

@@ -8,10 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rotating is what the kernels of the Walsh–Hadamard transform of blocks have in common, with 8 or
-// 16 lanes: passes for h = 1, 2, 4, … make a + b and a − b of elements that are h apart, and all
-// are multiplied by a factor at the end. As many passes as go within some vectors at a time stay in
-// registers. Rows are read from x and written to dst, which may be the same.
+// rotating is the common part of the kernels of the Walsh–Hadamard transform of blocks, with 8 or
+// 16 lanes: passes for h = 1, 2, 4, … replace elements a and b that are h apart by a + b and a − b,
+// and all are multiplied by a factor at the end. Passes within a few vectors stay in registers.
+// Rows are read from x and written to dst, which may be the same.
 type rotating struct {
 	vec    func() reg.VecVirtual
 	lanes  int
@@ -21,8 +21,8 @@ type rotating struct {
 	factor                               reg.VecVirtual
 }
 
-// pass is a distance within a vector: which lane meets which, and 1 for those that are the first of
-// their pair, −1 for the second.
+// pass is a pass within a vector: the partner of each lane, and 1 for the first lane of a pair, −1
+// for the second.
 type pass struct {
 	swap  func(from, to Op)
 	signs Op
@@ -49,7 +49,7 @@ func signsOf(count, apart int) Mem {
 	return wordTable(fmt.Sprintf("signs%dOf%d", apart, count), w...)
 }
 
-// rotateKernel has 8 lanes, and takes blocks of less than a vector, too.
+// rotateKernel has 8 lanes, and handles blocks of less than a vector, too.
 func rotateKernel() {
 	r := rotating{vec: YMM, lanes: lanes, within: []pass{
 		{func(from, to Op) { VPERMILPS(Imm(0xb1), from, to) }, signsOf(lanes, 1)},
@@ -125,8 +125,8 @@ func (k *rotating) pass(p *pass, v reg.VecVirtual) {
 	VFMADD132PS(p.signs, other, v)
 }
 
-// vectors takes some vectors at a time through the passes within them and between them. These are
-// all passes unless blocks are larger.
+// vectors computes the passes within and between some vectors at a time. These are all passes
+// unless blocks are larger.
 func (k *rotating) vectors(vecs int) {
 	Commentf("%d vectors at a time.", vecs)
 	size, loop := 4*k.lanes, fmt.Sprint("vectors", vecs)
@@ -173,7 +173,7 @@ func (k *rotating) vectors(vecs int) {
 	JNE(LabelRef(loop))
 }
 
-// single takes a vector at a time, and with 8 lanes leaves out passes that smaller blocks lack.
+// single computes a vector at a time, and with 8 lanes skips passes that smaller blocks lack.
 func (k *rotating) single() {
 	if k.lanes == avx512Lanes {
 		k.vectors(1)
@@ -199,8 +199,8 @@ func (k *rotating) single() {
 	})
 }
 
-// passes is those over pairs of vectors that are farther apart than what stays in registers, in
-// dst. The last one multiplies.
+// passes computes, in dst, the passes over pairs of vectors that are too far apart to stay in
+// registers. The last pass multiplies by the factor.
 func (k *rotating) passes() {
 	Comment("Passes over pairs of vectors, h in bytes. The last one multiplies.")
 	size := 4 * k.lanes

@@ -7,8 +7,8 @@ import (
 
 // Score with the maxima of its rows. A pass of its own over a block of scores, for the largest of
 // each row, leaves the FMA units idle. Between two steps of the micro-kernel three registers are
-// free, and on Zen 3 and Zen 4 neither loads nor comparisons take time from the FMA units. So while
-// one tile of scores is computed, the maxima of the tile before are found, a row every few steps.
+// free, and on Zen 3 and Zen 4 neither loads nor comparisons delay the FMA units. So while one tile
+// of scores is computed, the maxima of the tile before are found, a row every few steps.
 //
 // Maxima are a vector for each row: the largest score in each lane.
 
@@ -46,8 +46,8 @@ func scoreMaximaKernel() {
 	RET()
 }
 
-// While the tile before is seen, these registers are not what they are elsewhere. There they are
-// strides, which are constants here.
+// Registers for the scan of the tile before. Elsewhere these registers hold strides, which are
+// constants here.
 var (
 	seenRow    = cStride
 	seenMaxima = bStride
@@ -110,7 +110,7 @@ func (k *scoreMaximaProgram) panelLoop() {
 	JNE(LabelRef("panel"))
 }
 
-// tile is that of tileProgram, and finds the maxima of the tile before.
+// tile is tileProgram's tile that also finds the maxima of the tile before.
 func (k *scoreMaximaProgram) tile() {
 	zeroAccumulators(2 * maximaRows)
 	MOVQ(bPtr, b0)

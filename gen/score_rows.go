@@ -56,16 +56,16 @@ type rowsProgram struct {
 	dims, width  Mem // d, and d in bytes
 	q, rows      Mem // queries that are left for these keys
 	sRow         Mem // scores of the queries of this pass
-	line, rowEnd Mem // the next line to prefetch and the end of its row; 0 if pages take turns
+	line, rowEnd Mem // the next line to prefetch and the end of its row; 0 if pages alternate
 	pointer      Mem // the prefetch pointer at these keys, 0 if there is none
 	stream       Mem // does it lead along one stream?
 	touched      touchSlots
 
 	keys, queries int    // at a time
-	outOfLine     func() // emits what comes after the loop over queries, if not nil
+	outOfLine     func() // emits the code after the loop over queries, if not nil
 }
 
-// keyLoop takes the given number of keys at a time, for all queries.
+// keyLoop handles the given number of keys at a time, for all queries.
 func (r *rowsProgram) keyLoop(keys int) {
 	r.keys = keys
 	begin, end := fmt.Sprintf("keys%d", keys), fmt.Sprintf("keys%dEnd", keys)
@@ -95,7 +95,7 @@ func (r *rowsProgram) keyLoop(keys int) {
 	Label(end)
 }
 
-// queryLoop takes r.queries queries at a time, for the keys of this pass.
+// queryLoop handles r.queries queries at a time, for the keys of this pass.
 func (r *rowsProgram) queryLoop() {
 	begin := fmt.Sprintf("keys%dqueries%d", r.keys, r.queries)
 	end := begin + "End"
@@ -185,10 +185,10 @@ func (r *rowsProgram) dot(label string) {
 	}
 }
 
-// prefetchKeys returns what to emit in each round of 4 dimensions: it prefetches 4 cache lines of
-// the keys keyDistance rows on, row by row. Few queries wait for memory more than they compute, and
-// the processor itself does not foresee 16 rows at a time. No register is left, so that the address
-// stays on the stack.
+// prefetchKeys returns the code of each round of 4 dimensions: it prefetches 4 cache lines of the
+// keys keyDistance rows on, row by row. Few queries wait for memory more than they compute, and the
+// processor itself does not foresee 16 rows at a time. No register is left, so the address stays on
+// the stack.
 func (r *rowsProgram) prefetchKeys(label string) func() {
 	const lines = 4
 	at := GP64()

@@ -8,15 +8,15 @@ import (
 
 // Some processors read memory fast only in order, whatever is prefetched (SequentialReads in
 // internal/tuning). While they do, the L1 cache hardly keeps what was read 8 KiB before. There
-// scoreRows and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128
-// dimensions. Meanwhile they touch the next 8 rows: they read a word of each of their cache lines,
-// in order. (A row that begins within a line may end in a line that is not touched. It is the first
-// of the next row, if the rows follow each other.)
+// scoreRows and, for more than one query, accumulate handle 8 rows at a time, which are 4 KiB at
+// 128 dimensions. Meanwhile they touch the next 8 rows: they read a word of each of their cache
+// lines, in order. (A row that begins within a line may end in a line that is not touched. It is
+// the first of the next row, if the rows follow each other.)
 //
-// Rows of one head among several side by side are not in order. If there is a prefetch pointer, the
-// tokens of all heads are, and each head prefetches a share of these into the L2 cache, a step of
-// keys before it is read. Then nothing is touched. Prefetched into the L1 cache instead, or
-// touched, the tokens come at two thirds of the rate.
+// The rows of one head among several side by side are not in order. If there is a prefetch pointer,
+// the tokens of all heads are, and each head prefetches a share of them into the L2 cache, a step
+// of keys before it is read. Then nothing is touched. Prefetched into the L1 cache instead, or
+// touched, the tokens would arrive at two thirds of the rate.
 
 const (
 	touchRows  = lanes                         // rows at a time
@@ -91,8 +91,8 @@ func touch(
 }
 
 // touchKeys prepares to touch the 8 keys after the current ones, if there are as many, or to
-// prefetch along the pointer. It returns what to emit in each round of 4 dimensions. Rows that do
-// not end with a round's lines are touched at once.
+// prefetch along the pointer. It returns the code of each round of 4 dimensions. Rows that do not
+// end with a round's lines are touched at once.
 func (r *rowsProgram) touchKeys(label string) func() {
 	t, at, tmp := &r.touched, GP64(), GP64()
 	r.outOfLine = func() { r.prefetchAlong(label) }

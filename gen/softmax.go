@@ -8,20 +8,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// softmaxProgram emits the online-softmax step in four loops over the rows. Within each
-// the rows are independent of one another, so that the long chains of one (fold,
-// exp) run beside those of the next. Two of the loops are there twice: for rows that see all keys,
-// which is what a visible of 0 says, and for others.
+// softmaxProgram emits the online-softmax step in four loops over the rows. Within each the rows
+// are independent, so that the long chains of one row (fold, exp) overlap the chains of the next.
+// Two of the loops exist twice: for rows that see all keys, as a visible of 0 says, and for others.
 type softmaxProgram struct {
 	lanes16                    bool
-	masked                     bool // the loop at hand is for rows that do not see all keys
+	masked                     bool // the current loop is for rows that do not see all keys
 	takesMaxima                bool // score may have found the maxima of rows that see all keys
 	int8                       bool // weights become integers
 	scaled                     bool // scores, and weights, are multiplied by scales
 	s, m, l, alpha, visible, n reg.GPVirtual
 	fullyMasked                reg.GPVirtual
 	pairs                      Mem // stack slot: keys 16·pairs and up are visible in no row
-	bases                      Mem // stack slots: what is subtracted from the scores of each row
+	bases                      Mem // stack slots: the number subtracted from the scores of each row
 	sumLanes                   Mem // stack slots: the lanes of each row's sum
 
 	keyScales, scales reg.GPVirtual // scales of keys, and of values
@@ -80,7 +79,7 @@ func (k *softmaxProgram) whetherMasked(loop func()) {
 // softmaxRows is the most rows of one call.
 const softmaxRows = 96
 
-// load takes the row pointers from the arguments again, for the next loop.
+// load loads the row pointers from the arguments again, for the next loop.
 func (k *softmaxProgram) load(names ...string) {
 	for _, name := range names {
 		switch name {
@@ -113,7 +112,7 @@ func (k *softmaxProgram) nextRows(n int) {
 	}
 }
 
-// keep has ones in the lanes of vector v of a row whose keys are visible.
+// keep returns ones in the lanes of vector v of a row whose keys are visible.
 func (k *softmaxProgram) keep(row, v int) reg.VecVirtual {
 	keep := YMM()
 	VPBROADCASTB(Mem{Base: k.visible, Disp: row*8 + v}, keep)

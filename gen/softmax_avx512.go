@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// What softmaxProgram does otherwise with vectors of 16 lanes: a row is four of
-// them, the 16 partial sums of a row are one, and mask registers say which keys are visible.
+// softmaxProgram with vectors of 16 lanes: a row is four vectors, the 16 partial sums of a row are
+// one, and mask registers say which keys are visible.
 
 // avx512Constants are c and the constants of exp2 in registers: there is room for all.
 type avx512Constants struct {
@@ -28,7 +28,7 @@ var avx512Base, avx512Sum = reg.Z13, reg.Z14
 
 func (c *avx512Constants) register(name string) Op { return c.named[name] }
 
-// loadAVX512Constants takes from memory what exp2 needs.
+// loadAVX512Constants loads the constants of exp2.
 func (k *softmaxProgram) loadAVX512Constants() *avx512Constants {
 	c := &avx512Constants{named: map[string]reg.VecPhysical{}}
 	free := avx512Free

@@ -6,10 +6,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// What softmaxProgram does more in integers. Every row has its factor. The third loop multiplies
-// weights by the scales of their values, and leaves these products in the place of the scores and
-// the largest of each row, lane by lane, on the stack. A fifth loop finds what the products of each
-// row are multiplied by, 8 rows at a time, and a last one makes integers of them.
+// The additional steps of softmaxProgram in integers. Every row has its factor. The third loop
+// multiplies weights by the scales of their values, replaces the scores by these products, and
+// keeps the largest of each row, lane by lane, on the stack. A fifth loop finds the factor of the
+// products of each row, 8 rows at a time, and a last loop converts them to integers.
 
 func softmaxInt8Kernel(name string, lanes16 bool) {
 	softmaxProgram{lanes16: lanes16, int8: true}.emit(name,
@@ -65,9 +65,9 @@ const (
 	smallTop = 0x0d800000 // 2⁻¹⁰⁰
 )
 
-// quotients finds what the products of each row are multiplied by to become integers, and their
-// scale. Bits of numbers that are not negative have the order of the numbers, and NaN is above all.
-// Rows whose largest product is not finite or below 2⁻¹⁰⁰ are left to the generic code.
+// quotients finds the factor that turns the products of each row into integers, and their scale.
+// Bits of numbers that are not negative have the order of the numbers, and NaN is above all. Rows
+// whose largest product is not finite or below 2⁻¹⁰⁰ are left to the generic code.
 func (k *softmaxProgram) quotients() {
 	Comment("f = t/32767 and 32767/t, for the largest product t")
 	k.load("rows")
@@ -112,7 +112,7 @@ func (k *softmaxProgram) quotient(t reg.VecVirtual) (scale, factor, rare reg.Vec
 	VPSUBD(u32(smallTop), t, t)
 	VMOVUPS(u32(bitsInf-smallTop), limit)
 	VPMAXUD(limit, t, limit)
-	VPCMPEQD(limit, t, t) // what is not below the limit
+	VPCMPEQD(limit, t, t) // lanes not below the limit
 	VPANDN(t, zero, t)
 	return scale, factor, t, GP32()
 }
@@ -176,8 +176,9 @@ func (k *softmaxProgram) avx512IntegerRow(w, quotient Mem, order Op) {
 	}
 }
 
-// groupsInOrder is where the words of two packed vectors of 16 lanes go. Packing takes 4 of the
-// first vector and 4 of the second in turn; of four, elements are in the order 0, 2, 1, 3.
+// groupsInOrder is the permutation of the words of two packed vectors of 16 lanes. Packing
+// alternates between 4 words of the first vector and 4 of the second; within four, elements are in
+// the order 0, 2, 1, 3.
 func groupsInOrder() Mem {
 	var w [avx512Vector / 4]uint32
 	for i := range 2 * avx512Lanes {

@@ -28,7 +28,7 @@ func (k *softmaxProgram) unlessOne() {
 }
 
 // oneRow keeps everything in registers: in loops over rows, the maximum, the factor and the sum go
-// through memory, and one is waited for after the other.
+// through memory, and each waits for the one before.
 func (k *softmaxProgram) oneRow() {
 	k.load("s", "m", "l", "alpha")
 	old := YMM()

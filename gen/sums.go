@@ -8,7 +8,7 @@ import (
 
 // Kernels of package nn: sums over rows, products, rotation.
 
-// elementKernels emits those of internal/kernel/elements.
+// elementKernels emits the kernels of internal/kernel/elements.
 func elementKernels() {
 	rowSumKernel()
 	sumSquaresKernel()
@@ -35,9 +35,9 @@ func elementKernels() {
 	activationKernels()
 }
 
-// sumRows emits a loop over n elements in 64 lanes, lane i%64 in register i/8%8: step takes the
-// vector at a displacement of all pointers. The lanes begin in memory and end there, or if lane
-// is nil, begin with zeros. Their sum is the result.
+// sumRows emits a loop over n elements in 64 lanes, lane i%64 in register i/8%8: step handles the
+// vector at a displacement of all pointers. The lanes are loaded from memory and stored there, or
+// if lane is nil, begin with zeros. Their sum is the result.
 func sumRows(lane, n reg.GPVirtual, pointers []reg.GPVirtual,
 	step func(at int, sum, mask reg.VecVirtual)) {
 	sum, frame := newVectors(dotLanes/lanes), AllocLocal(4*dotLanes)

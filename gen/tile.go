@@ -38,7 +38,7 @@ var (
 	a3         = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
 )
 
-// tileStart says what the accumulators hold before the first step.
+// tileStart is the content of the accumulators before the first step.
 type tileStart int
 
 const (
@@ -75,10 +75,10 @@ type tileProgram struct {
 	distance Mem // how many bytes ahead tiles of few rows prefetch panels
 
 	// Stack slots of tile_sequential.go.
-	fourPanels           Mem // does one row take four packed panels side by side?
+	fourPanels           Mem // does one row use four packed panels side by side?
 	inOrder              Mem // are rows of the caller to be read in order? See firstSteps
 	onePanel             Mem // are panels to be read in order, not two at once for 2 or 3 rows?
-	left, some           Mem // steps after the current ones, and how many to take at a time
+	left, some           Mem // steps after the current ones, and how many to do at a time
 	nextC, nextB         Mem // where these begin
 	nextPanels, nextHalf Mem // with how many panels
 	touched              touchSlots
@@ -133,7 +133,7 @@ func (t *tileProgram) emit() {
 	RET()
 }
 
-// panelsSideBySide takes calls of up to three rows, several panels at a time.
+// panelsSideBySide handles calls of up to three rows, several panels at a time.
 func (t *tileProgram) panelsSideBySide() {
 	t.paged = true
 	for _, t.streamed = range t.streams() {
@@ -181,8 +181,8 @@ func (t *tileProgram) panelsSideBySide() {
 	}
 }
 
-// panelGroups takes calls of exactly r rows, n panels at a time, unless condition jumps to next. Of
-// one row a panel is only two chains, so that two panels of the rest go together, too.
+// panelGroups handles calls of exactly r rows, n panels at a time, unless condition jumps to next.
+// One row by one panel is only two chains, so two of the remaining panels go together, too.
 func (t *tileProgram) panelGroups(name string, r, n int, condition func(next string)) {
 	next := t.label("%sNot", name)
 	CMPQ(t.rows, imm(r))
@@ -262,7 +262,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 }
 
 // choose jumps to the tile for the rows that are left: pairs of (least rows that are left, tile).
-// It avoids a remainder of 1 or 2 rows where it can: those tiles have too few chains.
+// It avoids a remainder of 1 or 2 rows where it can, because such tiles have too few chains.
 func (t *tileProgram) choose(name string, pairs [][2]int) {
 	for _, p := range pairs {
 		CMPQ(rowsLeft, imm(p[0]))

@@ -33,13 +33,13 @@ const (
 	// one tile has all rows.
 	quadSteps = 128
 
-	// maxPairRows is up to how many rows two panels at a time are better than four, if
-	// there are more than one tile of four takes: keys and values then come from memory
-	// during the first tile, and the fewer tiles, the longer that one computes beside.
+	// maxPairRows is the largest number of rows for which two panels at a time are better than four,
+	// if there are more rows than one tile of four panels has: keys and values then come from memory
+	// during the first tile, and with fewer tiles the first one computes longer meanwhile.
 	maxPairRows = 24
 )
 
-// Registers by role; those that tileProgram has as well are the same ones.
+// Registers by role; roles that tileProgram has as well have the same registers.
 var (
 	avx512Temp        = reg.RDX
 	avx512PanelStride = reg.R8
@@ -50,7 +50,7 @@ var (
 	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
-// avx512RowPointers are what rows 0, 3, 6 and 9 of a tile are addressed by.
+// avx512RowPointers are the pointers to rows 0, 3, 6 and 9 of a tile.
 var avx512RowPointers = []reg.Register{a0, a3, a6, a9}
 
 // zmm is in order of use: Z15 belongs to the runtime.
@@ -62,8 +62,8 @@ var zmm = []reg.VecPhysical{
 }
 
 // avx512Unroll is how many steps of a tile a round of its loop has: 2 are slower by 1 to 2 %, more
-// than 4 no faster. So tiles have 2 that only calls of few rows and the last rows take, unless they
-// are short.
+// than 4 no faster. So tiles that only calls of few rows and the last rows use have 2 steps, unless
+// they are short.
 func avx512Unroll(r, n int) int {
 	if r*n >= 10 && (n == 4 && r < 6 || n == 2 && r < 7) {
 		return 2
@@ -81,13 +81,13 @@ type avx512Program struct {
 	panels, b  Mem // stack slots: panels left, the first of them
 	c, a       Mem // stack slots: first row of c in this panel, of a
 	cStride    Mem // stack slot: bytes between rows of c
-	rows, rest Mem // stack slots: all rows, and those left in this panel
+	rows, rest Mem // stack slots: all rows, and rows left in this panel
 	steps      Mem // stack slot: the length of the chains
-	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and what of it
-	// the tile at hand is to know
+	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and its value
+	// for the current tile
 	request, requestNow Mem
-	// stack slots: the panels that are read after the last ones of the call, or 0, and minus
-	// the end of those that are prefetched
+	// stack slots: the panels that are read after the last ones of the call, or 0, and minus the end
+	// of the prefetched ones
 	after, afterEnd Mem
 	firstRound      Mem // stack slot: steps of the first round
 	last            Mem // stack slot: steps with which the largest tiles end by rows, or 0
@@ -212,7 +212,7 @@ func (w *avx512Program) nextRows(n int, end string) {
 	}
 }
 
-// tileOperands points at what any tile of n panels begins with.
+// tileOperands sets the pointers with which every tile of n panels begins.
 func (w *avx512Program) tileOperands(n int) {
 	MOVQ(w.b, b0)
 	if n == 4 {
@@ -224,7 +224,8 @@ func (w *avx512Program) tileOperands(n int) {
 	}
 }
 
-// tile computes r rows × n panels and moves cPtr on. It returns what emits the code beside it.
+// tile computes r rows × n panels and moves cPtr on. It returns a function that emits its
+// out-of-line code.
 func (w *avx512Program) tile(r, n int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	w.begin(r, n)
@@ -282,7 +283,7 @@ func (w *avx512Program) part(r, n int, name string) {
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
 
-// prefetchesPanels reports whether tiles of n panels prefetch those that are read after them.
+// prefetchesPanels reports whether tiles of n panels prefetch the panels that are read after them.
 func (w *avx512Program) prefetchesPanels(n int) bool { return w.start == fromAlpha && n == 2 }
 
 // startAfter begins to prefetch the n panels after the current ones, if layouts say so. A request
@@ -332,8 +333,8 @@ func (w *avx512Program) endPrefetching(n int) {
 	Label(none)
 }
 
-// unlessTwoTiles jumps if calls do not take two tiles of two panels. These share in prefetching
-// page by page: each does it in every other round.
+// unlessTwoTiles jumps if the call does not use two tiles of two panels. Two such tiles share
+// prefetching page by page: each does it in every other round.
 func (w *avx512Program) unlessTwoTiles(to LabelRef) {
 	CMPQ(w.rows, imm(mostTileRows))
 	JLE(to)

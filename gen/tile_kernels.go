@@ -94,7 +94,7 @@ func (t *tileProgram) accumulate() {
 	t.emit()
 }
 
-// takeHint takes over how memory is to be read: the prefetch hint of a struct at base, without its
+// takeHint loads how memory is to be read: the prefetch hint of a struct at base, without its
 // pointer. inOrder is the slot for the hint's field of that name.
 func (t *tileProgram) takeHint(base reg.Register, of string, inOrder Mem) {
 	few := t.unique("prefetchFew")

@@ -5,12 +5,13 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// The last steps of the largest tiles with 16 lanes go by a few rows at a time, each followed by
-// what is done with its sums. All stores of a tile in a row keep waiting what comes behind them.
+// The last steps of the largest tiles with 16 lanes are done for a few rows at a time, each
+// followed by the stores of its sums. If all stores of a tile came at once, the next instructions
+// would wait for them.
 
 const (
 	avx512Last   = 4 // steps of a tile
-	rowsTogether = 2 // whose chains are enough for two units
+	rowsTogether = 2 // enough chains for two units
 )
 
 // endsByRows reports whether a tile of r rows × n panels ends so.
@@ -28,7 +29,7 @@ func (w *avx512Program) findLast() {
 	Label(none)
 }
 
-// endByRows takes the last steps and is store.
+// endByRows does the last steps and stores.
 func (w *avx512Program) endByRows(r, n int) {
 	plain, done := unique("plain"), unique("done")
 	CMPQ(w.last, Imm(0))

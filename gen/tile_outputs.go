@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Where outputs begin: tiles multiply what they find there by factors. To begin with 0 they find
-// zeros, and to begin with the outputs as they are, factors of 1, which changes no bit. So there is
-// one way for all three.
+// The start of outputs: tiles multiply the numbers at an address by factors. To start with 0 the
+// address is that of zeros, and to start with the outputs unchanged the factors are 1, which
+// changes no bit. So one code path serves all three.
 const (
 	mostFactors = 12                  // rows of a tile
 	mostZeros   = wholePanels * panel // columns of a tile
@@ -35,7 +35,7 @@ func noFactors() Mem {
 	return wordTable("ones", w...)
 }
 
-// While a tile's outputs begin, these registers are what they are read by.
+// The registers that address the start of outputs and its factors.
 var beginFrom, beginAlpha = a0, stepsLeft
 
 // beginning is stack slots that say where the outputs of a call begin.
@@ -48,14 +48,14 @@ type beginning struct {
 
 func (o *beginning) slots() []*Mem { return []*Mem{&o.zeros, &o.alpha, &o.first, &o.alphaStep} }
 
-// arguments takes alpha, which may be nil, and whether to overwrite from the layout at b. It
+// arguments loads alpha, which may be nil, and from the layout at b whether to overwrite. It
 // changes tmp.
 func (o *beginning) arguments(b, tmp reg.Register) {
 	o.from(b, tmp)
 	o.factors(tmp, func() { Load(Param("alpha"), tmp) })
 }
 
-// factors takes alpha, which a function loads into tmp.
+// factors sets up alpha, which a function loads into tmp.
 func (o *beginning) factors(tmp reg.Register, load func()) {
 	given, none := unique("factors"), unique("noFactors")
 	XORQ(tmp, tmp)
@@ -83,7 +83,7 @@ func (o *beginning) from(b, tmp reg.Register) {
 	MOVQ(tmp, o.zeros)
 }
 
-// keep lets outputs begin as they are from now on. It changes tmp.
+// keep makes outputs start unchanged from now on. It changes tmp.
 func (o *beginning) keep(tmp reg.Register) {
 	LEAQ(noFactors(), tmp)
 	MOVQ(tmp, o.first)
@@ -100,8 +100,8 @@ func (o *beginning) advance(rows reg.Register) {
 	ADDQ(rows, o.alpha)
 }
 
-// at leaves in from where the outputs begin that are at c, and in step the bytes from a row to the
-// next one: those between rows of c, or 0.
+// at sets from to the address of the start of the outputs at c, and step to the bytes between its
+// rows: as in c, or 0.
 func (o *beginning) at(c reg.Register, stride Op, from, step reg.Register) {
 	ready := unique("begun")
 	XORQ(step, step)

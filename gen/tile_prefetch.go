@@ -13,7 +13,7 @@ const (
 )
 
 // prefetchesAhead reports whether a tile prefetches packed keys and values some way ahead. Tiles of
-// few rows do: they serve decoding, which waits for memory. The distance takes the register of
+// few rows do: they are for decoding, which waits for memory. The distance occupies the register of
 // steps.
 func (t *tileProgram) prefetchesAhead(r, n, vecs int) bool {
 	return r <= fewRows && n == 1 && vecs == panel/lanes && !t.paged && !t.masked
@@ -114,16 +114,17 @@ func (t *tileProgram) prefetchRows() {
 // While a tile prefetches, the register of steps holds the next address, or the distance.
 var prefetching = chainSteps
 
-// A tile of one panel prefetches in one of several ways, which it finds when it begins. What they
-// need beside the steps stands outside of the loop, so that other calls have none of it.
+// A tile of one panel prefetches in one of several ways, chosen when it begins. Code that they need
+// besides the steps is outside the loop, so that other calls do not execute it.
 
-// asksForPages reports whether a tile of one panel may be to prefetch page by page: calls of up to
-// three rows take groups of panels then.
+// asksForPages reports whether a tile of one panel may have to prefetch page by page. Calls of up
+// to three rows use groups of panels then.
 func (t *tileProgram) asksForPages(r, n, vecs int) bool {
 	return !t.paged && !t.masked && n == 1 && vecs == panel/lanes && r > 3
 }
 
-// beginPrefetching loads what a tile prefetches by. Without a name, steps have begun.
+// beginPrefetching loads the registers by which a tile prefetches. Without a name, steps have
+// begun.
 func (t *tileProgram) beginPrefetching(r, n, vecs int, name string) {
 	switch {
 	case t.paged:
@@ -148,7 +149,7 @@ func (t *tileProgram) beginPrefetching(r, n, vecs int, name string) {
 	}
 }
 
-// prefetchBeside prefetches what goes with step u of a round.
+// prefetchBeside emits the prefetches of step u of a round.
 func (t *tileProgram) prefetchBeside(u, n int) {
 	switch {
 	case t.streamed:
@@ -174,7 +175,7 @@ func (t *tileProgram) nextPrefetches(r, n, vecs int, name string) {
 	}
 }
 
-// endPrefetching keeps what the next tile goes on with, and loads steps again.
+// endPrefetching saves the state for the next tile, and loads steps again.
 func (t *tileProgram) endPrefetching(r, n, vecs int, name string) {
 	switch {
 	case t.paged && n > 1:
@@ -189,7 +190,7 @@ func (t *tileProgram) endPrefetching(r, n, vecs int, name string) {
 	}
 }
 
-// besidePrefetches emits what stands outside of a tile of one panel.
+// besidePrefetches emits the out-of-line code of a tile of one panel.
 func (t *tileProgram) besidePrefetches(r, n, vecs int, name string) {
 	if !t.asksForPages(r, n, vecs) {
 		return

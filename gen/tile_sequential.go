@@ -6,12 +6,12 @@ import (
 )
 
 // Where the caller's rows of values are many panels long, four panels of all rows at a time are
-// read out of order. Calls of few queries that are to read in order take some steps at a time
-// instead, all columns of these, and keep the sums in c:
+// read out of order. Calls of few queries that are to read in order do some steps at a time
+// instead, with all columns, and keep the sums in c:
 //
-//   - one query takes sequentialSteps, or eight panels at once (wholeRows), and prefetches nothing;
+//   - one query does sequentialSteps, or eight panels at once (wholeRows), and prefetches nothing;
 //     up to four panels are in order anyway,
-//   - more queries take touchBytes of rows, while they touch the next ones (sequential.go), or
+//   - more queries read touchBytes of rows, while they touch the next ones (sequential.go), or
 //     prefetch along a pointer.
 const (
 	sequentialSteps = 4
@@ -118,7 +118,7 @@ func (t *tileProgram) keptForSteps() []struct{ slot, next Mem } {
 	return []struct{ slot, next Mem }{{t.c, t.nextC}, {t.panels, t.nextPanels}, {t.half, t.nextHalf}}
 }
 
-// beginTouching touches the first rows of values, as many as are taken at a time, or goes to none.
+// beginTouching touches the first rows of values, as many as are read at a time, or jumps to none.
 func (t *tileProgram) beginTouching(none string) {
 	s := &t.touched
 	CMPQ(chainSteps, t.some)
@@ -172,7 +172,7 @@ func (t *tileProgram) beginAlong(none string) {
 // touchLines touches, or prefetches, the lines that are due with n panels.
 func (t *tileProgram) touchLines(n int) {
 	if t.masked || t.start == fromZero || t.paged || t.prefetchesRows {
-		return // what is paged is not in order
+		return // pages are not in order
 	}
 	none, touched := t.unique("untouched"), t.unique("touched")
 	CMPQ(t.touched.line, Imm(0))
@@ -188,7 +188,7 @@ func (t *tileProgram) touchLines(n int) {
 	Label(none)
 }
 
-// eachEight runs do for each 8 of the rows that are taken at a time, of each of n panels.
+// eachEight runs do for each 8 of the rows that are read at a time, for each of n panels.
 func (t *tileProgram) eachEight(n int, do func()) {
 	loop := t.unique("eight")
 	IMUL3Q(U32(n), t.some, stepsLeft)
@@ -198,7 +198,7 @@ func (t *tileProgram) eachEight(n int, do func()) {
 	JG(LabelRef(loop))
 }
 
-// touchEight touches 8 lines: those of a panel of 8 rows.
+// touchEight touches 8 lines: a panel of 8 rows.
 func (t *tileProgram) touchEight() {
 	s := &t.touched
 	MOVQ(s.line, a0)

@@ -19,8 +19,8 @@ func sizesTo(least, most int) (sizes tileSizes) {
 	return sizes
 }
 
-// manyTiles are the sizes for many rows. Calls of 9 to 11 rows take two tiles: for so few calls the
-// tiles of that many rows are too much code.
+// manyTiles are the sizes for many rows. Calls of 9 to 11 rows use two tiles: they are too few to
+// be worth the code of larger tiles.
 func manyTiles(least int) tileSizes { return append(sizesTo(least, 8), 12) }
 
 // next is the rows of the next tile by how many are left: all of them if there is such a tile, of
@@ -51,7 +51,7 @@ func (s tileSizes) has(rows int) bool {
 	return false
 }
 
-// taken are those that calls of from to to rows take. No other tile is emitted.
+// taken returns the sizes that calls of from to to rows use. No other tile is emitted.
 func (s tileSizes) taken(from, to int) (taken tileSizes) {
 	used := map[int]bool{}
 	for rows := from; rows <= min(to, 4*s[len(s)-1]); rows++ {
@@ -89,8 +89,8 @@ type tileGroup struct {
 
 const manyRows = 1 << 30
 
-// takenGroups are the groups, and of these the tiles, that calls take which go through all groups
-// in turn. Whoever has too many rows for a group, or panels left, goes on to the next one.
+// takenGroups returns the groups and their tiles that calls use when they try all groups in turn. A
+// call with too many rows for a group, or with panels left, continues with the next group.
 func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	for i, g := range groups {
 		from := g.sizes[0]
@@ -106,9 +106,10 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	return taken
 }
 
-// partOfRound enters a round of two or four steps in its midst, so that the first round has the
-// steps that are not whole rounds, of which there are some. It moves the pointers to rows to before
-// these steps. tmp is free, ready may change all but these and count, and label is that of step u.
+// partOfRound enters a round of two or four steps in the middle, so that the first round has the
+// steps that are left over from whole rounds; there must be some. It moves the pointers to rows to
+// before these steps. tmp is free, ready may change all registers but the pointers and count, and
+// label returns the label of step u.
 func partOfRound(round int, rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	label func(u int) string) {
 	MOVQ(stepsLeft, tmp)

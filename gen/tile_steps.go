@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileOperands points at what any tile begins with.
+// tileOperands sets the pointers with which every tile begins.
 func (t *tileProgram) tileOperands() {
 	MOVQ(bPtr, b0)
 	if t.start == fromAlpha {
@@ -16,7 +16,7 @@ func (t *tileProgram) tileOperands() {
 }
 
 // tile computes r rows × n panels of vecs vectors and moves cPtr on, unless there are several
-// panels. It returns what emits the code beside it.
+// panels. It returns a function that emits its out-of-line code.
 func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
 	t.begin(r, n*vecs)
@@ -115,9 +115,10 @@ func (t *tileProgram) singleSteps(r, n, vecs int) {
 	JNE(LabelRef(one))
 }
 
-// lastSteps is how many steps at the end of a tile are done for two rows after the other instead of
-// for all rows together, each pair followed by its stores. That spreads the stores: a burst of more
-// than about 8 of them stalls the FMAs after it for a while. The loads just balance the FMAs.
+// lastSteps is the number of steps at the end of a tile that are done for two rows at a time
+// instead of for all rows together, each pair followed by its stores. That spreads the stores: a
+// burst of more than about 8 of them stalls the FMAs after it for a while. The loads just balance
+// the FMAs.
 const lastSteps = 4
 
 // lastStepsAndStore does these steps and moves cPtr on by r rows. a addresses row i of a at step u
@@ -247,7 +248,7 @@ func (t *tileProgram) groupStep(r, n, vecs, disp int) {
 	ADDQ(bStride, b0)
 }
 
-// maskedStep is step with b taken as 0 for rows whose weight has its sign bit set.
+// maskedStep is step in which b counts as 0 for rows whose weight has its sign bit set.
 func (t *tileProgram) maskedStep(r, vecs, disp int) {
 	VXORPS(ymm[11], ymm[11], ymm[11])
 	for v := range vecs {

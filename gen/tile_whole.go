@@ -11,9 +11,9 @@ const (
 	wholeAcc     = 13 // vectors in registers
 )
 
-// wholeRows takes eight panels of one row of c at once, if they are to be read in order. Its
-// vectors are one more than there are registers, and a step needs two besides: three vectors stay
-// in c.
+// wholeRows computes eight panels of one row of c at once, if they are to be read in order. They
+// have one vector more than there are registers, and a step needs two registers, so three vectors
+// stay in c.
 func (t *tileProgram) wholeRows() {
 	next, loop, step := t.label("wholeNext"), t.label("whole"), t.label("wholeStep")
 	t.unlessSequential(next)

@@ -7,9 +7,9 @@ import (
 )
 
 // Products in integers by tiles of AMX: 16 rows of up to 64 bytes times 64 bytes of 16 columns are
-// one instruction. Panels of integers lie as its second operand wants them, rows of integers as its
-// first. Sums of two panels go from tiles to memory and are made floats there, while the products
-// of the next two panels are on their way: sums have two places, which take turns.
+// one instruction. Panels of integers have the layout of its second operand, rows of integers that
+// of its first. Sums of two panels go from tiles to memory and are converted to floats there, while
+// the products of the next two panels are computed: sums alternate between two buffers.
 
 // tilesKernels emits everything by tiles.
 func tilesKernels() {
@@ -18,8 +18,8 @@ func tilesKernels() {
 	(&tilesProgram{}).accumulate("accumulateTilesAMX")
 }
 
-// Tiles: sums of two panels for two groups of inputs, then rows and panels, each in two sizes: of
-// 64 inputs, and of what is left.
+// Tiles: sums of two panels for two groups of inputs, then rows and panels, each in two sizes: 64
+// inputs, and the remaining inputs.
 const (
 	tileSums   tile = 0
 	tileRow    tile = 4
@@ -38,15 +38,15 @@ const (
 
 // Registers by role.
 var (
-	tilesRow     = reg.RSI // rows of inputs at hand
+	tilesRow     = reg.RSI // current rows of inputs
 	tilesRowStep = reg.RDX // bytes between them
-	tilesPanel   = reg.RBX // panel at hand
+	tilesPanel   = reg.RBX // current panel
 	tilesSecond  = reg.R13 // bytes from it to the second one, 0 if there is none
 	tilesLine    = reg.RCX // bytes between rows of sums and panels, 64
-	tilesOut     = reg.RDI // outputs of rows and panel at hand
+	tilesOut     = reg.RDI // outputs of the current rows and panel
 	tilesOutStep = reg.R8  // bytes between their rows
 	tilesTurn    = reg.R11 // where sums go in this turn
-	tilesScale   = reg.R10 // scales of the rows at hand
+	tilesScale   = reg.R10 // scales of the current rows
 	tilesScaleBy = reg.R9  // bytes between them
 	tilesLeft    = reg.R12 // panels left
 	tilesTemp    = reg.RAX
@@ -62,8 +62,8 @@ type tilesProgram struct {
 	ahead, fours                                      Mem
 }
 
-// begin reserves the frame, and makes tiles of the sizes of the call: rows, and what is left of the
-// inputs after whole tiles, or one whole one.
+// begin reserves the frame, and configures tiles for the sizes of the call: rows, and the inputs
+// that remain after whole tiles, or one whole tile.
 func (p *tilesProgram) begin(name, signature string) {
 	TEXT(name, growsStack, signature)
 	p.config = AllocLocal(64)
@@ -152,7 +152,7 @@ func (p *tilesProgram) second(stride func(to reg.Register)) {
 // valueStride is from a panel of values to the next.
 func valueStride(to reg.Register) { argument("SumsCall.VStride", to) }
 
-// keep notes what becomes outputs in the next turn.
+// keep notes the outputs that the next turn writes.
 func (p *tilesProgram) keep() {
 	MOVQ(tilesOut, p.lastOut)
 	MOVQ(tilesSecond, p.lastSecond)
@@ -161,8 +161,8 @@ func (p *tilesProgram) keep() {
 	MOVQ(tilesTemp, p.pending)
 }
 
-// lastSecondOutput is how many bytes after those of the first panel the outputs of the second one
-// lie in the turn before: none, if there is none.
+// lastSecondOutput sets second to the distance in bytes between the outputs of the two panels in
+// the turn before: 0 if there was no second panel.
 func (p *tilesProgram) lastSecondOutput(name string, second reg.GPPhysical) {
 	XORL(second.As32(), second.As32())
 	CMPQ(p.lastSecond, Imm(0))
@@ -300,7 +300,7 @@ type savedRegister struct {
 	slot     Mem
 }
 
-// turn takes the other place of sums.
+// turn switches to the other buffer of sums.
 func (p *tilesProgram) turn() {
 	LEAQ(p.sums.Offset(63), tilesTemp)
 	ANDQ(I32(-64), tilesTemp)
@@ -309,7 +309,7 @@ func (p *tilesProgram) turn() {
 	MOVQ(tilesTemp, tilesTurn)
 }
 
-// products multiplies the rows at hand by two panels, of which halves tiles of inputs there are.
+// products multiplies the current rows by two panels, with halves tiles of inputs each.
 func (p *tilesProgram) products(halves int) {
 	for h := range halves {
 		group := tile(h / 2)

@@ -65,7 +65,7 @@ func (p *tilesProgram) score(name string) {
 	RET()
 }
 
-// chain multiplies the rows at hand by two panels, of any number of dimensions.
+// chain multiplies the current rows by two panels, of any number of dimensions.
 func (p *tilesProgram) chain() {
 	const first, second = tileSums, tileSums + 1
 	tileZero(first)
@@ -222,7 +222,7 @@ func (p *tilesProgram) accumulate(name string) {
 	RET()
 }
 
-// split makes bytes of the words of the rows at hand, in the order of the keys, and loads both
+// split splits the words of the current rows into bytes, in the order of the keys, and loads both
 // tiles.
 func (p *tilesProgram) split() {
 	digits, from, left := tilesPanel, tilesTemp, tilesLeft

@@ -6,15 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products by blocks of GGUF by tiles of AMX: 16 rows of 32 inputs times those of 16 outputs are
-// one instruction. Its sums go to memory and are made floats from there; the floats that they are
+// Products by blocks of GGUF by tiles of AMX: one instruction multiplies 16 rows of 32 inputs by 16
+// outputs. Its sums go to memory and are converted to floats from there; the floats that they are
 // added to stay in registers.
 //
 // While tiles are in use, and some 500 cycles longer, a Sapphire Rapids begins one operation on 16
-// floats a cycle and not two. Where there are few for each sum it is best all the same to have
-// them beside the products of the next blocks, and else after those of all blocks.
+// floats a cycle and not two. If there are few such operations for each sum, it is still best to
+// overlap them with the products of the next blocks; otherwise to do them after the products of all
+// blocks.
 //
-// Sums of halves of blocks are not here: twice as many tiles for the same products take longer than
+// Sums of halves of blocks are not here: twice as many tiles for the same products are slower than
 // VPDPBUSD.
 
 // multiplyAMX are these products.
@@ -44,10 +45,10 @@ const (
 var (
 	blockTilePointers = [...]reg.Register{reg.RSI, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
 	blockTileStride   = reg.RDX // bytes between rows
-	blockTileW        = reg.RBX // weights at hand
+	blockTileW        = reg.RBX // current weights
 	blockTileLine     = reg.RCX // bytes between rows of sums and weights, 64
 	blockTileLeft     = reg.RAX // blocks left
-	blockTileNow      = reg.RDI // where sums of the block at hand are
+	blockTileNow      = reg.RDI // sums of the current block
 	blockTileNext     = reg.R8  // where the next ones go
 )
 
@@ -55,9 +56,9 @@ var (
 type blockTiles struct {
 	name   string
 	sums   blockSums
-	beside bool // floats are made beside products
+	beside bool // floats are computed between products
 
-	o, a, rows, panels, w, out Mem // stack slots: what is at hand, and panels and rows left
+	o, a, rows, panels, w, out Mem // stack slots: the current addresses, and panels and rows left
 }
 
 // emit walks over rows and panels.
@@ -145,8 +146,8 @@ func (t *blockTiles) apart() {
 	t.outputs(func(i int, o Mem) { VMOVUPS(zmm[i], o) })
 }
 
-// together makes floats of the sums of a block while those of the next one are stored, the one
-// after that is multiplied and a third is loaded. Sums have two places, which take turns.
+// together converts the sums of a block to floats while the sums of the next block are stored, the
+// block after that is multiplied and a third is loaded. Sums alternate between two buffers.
 func (t *blockTiles) together() {
 	t.outputs(func(i int, o Mem) { VMOVUPS_Z(o, reg.K1, zmm[i]) })
 	t.point(len(blockTilePointers))
@@ -199,7 +200,7 @@ func (t *blockTiles) advance(pointers int) {
 	ADDQ(imm(t.sums.size()), blockTileW)
 }
 
-// outputs goes through the outputs of the rows at hand.
+// outputs visits the outputs of the current rows.
 func (t *blockTiles) outputs(use func(i int, o Mem)) {
 	o, stride := blockTilePointers[0].(reg.GPPhysical), blockTilePointers[1].(reg.GPPhysical)
 	MOVQ(t.out, o)
@@ -211,7 +212,7 @@ func (t *blockTiles) outputs(use func(i int, o Mem)) {
 	}
 }
 
-// load loads a block of those after the one at hand.
+// load loads a block after the current one.
 func (t *blockTiles) load(ahead int) {
 	tileLoad(Mem{Base: blockTilePointers[0], Index: blockTileStride, Scale: 1,
 		Disp: ahead * blockRowSize}, blockTileRows)
@@ -219,7 +220,7 @@ func (t *blockTiles) load(ahead int) {
 		blockTilePart)
 }
 
-// dot multiplies what is loaded.
+// dot multiplies the loaded tiles.
 func (t *blockTiles) dot() {
 	tileZero(blockTileSums)
 	signedByUnsigned.add(blockTilePart, blockTileRows, blockTileSums)
@@ -229,7 +230,7 @@ func (t *blockTiles) store(to reg.Register) {
 	tileStore(blockTileSums, Mem{Base: to, Index: blockTileLine, Scale: 1})
 }
 
-// row addresses a field of the inputs at hand of a row.
+// row addresses a field of the current inputs of a row.
 func (t *blockTiles) row(r, field int) Mem {
 	m := Mem{Base: blockTilePointers[r/3], Disp: field}
 	if r%3 > 0 {
@@ -238,7 +239,7 @@ func (t *blockTiles) row(r, field int) Mem {
 	return m
 }
 
-// floats adds the sums of the block at hand.
+// floats adds the sums of the current block.
 func (t *blockTiles) floats() {
 	scales := zmm[rowsOfTile:][:blockVectors[t.sums]]
 	for i, v := range scales {

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Keys to values (kernel_typed.go): squares of 16 channels × 16 keys are transposed, those of
-// the same channels one after another, so that what is written follows each other.
+// Keys to values (kernel_typed.go): squares of 16 channels × 16 keys are transposed, all squares of
+// the same channels one after another, so that the writes are consecutive.
 
 // transposeKernel transposes squares: a row of 16 keys becomes a column.
 func transposeKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
@@ -75,8 +75,8 @@ func transposeFloatsAVX512Kernel() {
 	})
 }
 
-// pairUp interleaves registers that are one or two apart, and needs a spare one. What it returns
-// has two or four keys of each quarter in ascending order.
+// pairUp interleaves registers that are one or two apart, and needs a spare one. Its results have
+// two or four keys of each quarter in ascending order.
 func pairUp(v [panel]reg.VecPhysical, spare reg.VecPhysical, apart int,
 	low, high func(ops ...Op)) (out [panel]reg.VecPhysical, rest reg.VecPhysical) {
 	for i, x := range v {
@@ -115,8 +115,8 @@ func transposeHalvesKernel() {
 }
 
 // unpackPairs interleaves registers in pairs of neighbours: their low parts go to the first half of
-// what it returns, their high parts to the second. Three times of it leave a register for each of 8
-// keys, in the order of their bits reversed.
+// the result, their high parts to the second. After three times there is a register for each of 8
+// keys, in bit-reversed order.
 func unpackPairs(v [8]reg.VecVirtual, low, high func(ops ...Op)) (out [8]reg.VecVirtual) {
 	for i := range 4 {
 		out[i], out[i+4] = YMM(), YMM()

@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels of package linattn: rows of a chunk and those before them.
+// Kernels of package linattn: rows of a chunk and the rows before them.
 
-// triangleKernels emits those of internal/kernel/triangle.
+// triangleKernels emits the kernels of internal/kernel/triangle.
 func triangleKernels() {
 	narrow := triangle{width: vector, new: YMM, groups: []int{4, 2, 1}}
 	narrow.substitute("substituteSIMD")
@@ -27,19 +27,19 @@ func triangleKernels() {
 	broad.twoSums("twoSumsAVX512", []int{8, 4, 2, 1}, []int{8, 4, 2, 1})
 }
 
-// triangle emits kernels whose vectors have some bytes, for a number of panels at a time.
+// triangle emits kernels with vectors of some bytes, for a number of panels at a time.
 type triangle struct {
 	width  int
 	new    func() reg.VecVirtual
 	groups []int
 
 	sums, outer reg.GPVirtual // the group's columns of the row's sums, and of its values or outputs
-	updates     reg.GPVirtual // and of what the chunk's first row adds
+	updates     reg.GPVirtual // and the updates of the chunk's first row
 	w           reg.GPVirtual // the row's weights
 	step        reg.GPVirtual // bytes between rows of updates
 	count       reg.GPVirtual // rows before the row
 	tmp         reg.GPVirtual
-	begun       int            // that a row has itself among those before it: 0 or 1
+	begun       int            // 1 if a row is among the rows before it, else 0
 	slots       map[string]Mem // fields of the argument and of its shape
 }
 
@@ -79,7 +79,7 @@ func (t *triangle) outputs(name string) {
 	})
 }
 
-// ofRow moves a pointer from what the first row has one of to what the row at hand has.
+// ofRow moves a pointer from the element of the first row to the element of the current row.
 func (t *triangle) ofRow(p reg.GPVirtual) {
 	LEAQ(Mem{Base: p, Index: t.count, Scale: 4, Disp: -4 * t.begun}, p)
 	first := GP64()
@@ -88,8 +88,8 @@ func (t *triangle) ofRow(p reg.GPVirtual) {
 	SUBQ(first, p)
 }
 
-// rows emits a loop over groups of columns, and in these one over rows: sums of a row begin with
-// what is there, times a factor, take the rows before it, and go to end.
+// rows emits a loop over groups of columns, and inside it a loop over rows: the sums of a row start
+// with their value in memory times a factor, add the rows before it, and are passed to end.
 func (t *triangle) rows(begin func(), end func(sum []reg.VecVirtual)) {
 	t.sums, t.outer, t.updates, t.tmp = GP64(), GP64(), GP64(), GP64()
 	t.w, t.step, t.count = GP64(), GP64(), GP64()
@@ -278,8 +278,8 @@ func prefetchRowsKernel() {
 	RET()
 }
 
-// addChunkKernel lets a panel of the state decay and adds the rows of a chunk, of which it keeps
-// the updates in registers.
+// addChunkKernel multiplies a panel of the state by its decay and adds the rows of a chunk; their
+// updates stay in registers.
 func addChunkKernel() {
 	TEXT("addChunkAVX512", noSplit, "func(s, k, u, decay *float32, n, updates int, next *[4]*float32)")
 	s, k, u, decay, n, step := param("s"), param("k"), param("u"), param("decay"), param("n"),
@@ -335,9 +335,9 @@ func addChunkKernel() {
 	finish()
 }
 
-// twoSums multiplies two rows by panels of the state and by the chunk's keys, in one go: alone the
-// keys would be few chains, each of whose steps waits for the one before. It takes most panels at a
-// time, and fewer beside the keys.
+// twoSums multiplies two rows by panels of the state and by the chunk's keys, together: the keys
+// alone would be few chains, and each step of a chain waits for the step before. It handles several
+// panels at a time, and fewer together with the keys.
 func (t *triangle) twoSums(name string, beside, alone []int) {
 	keyed := t.width == avx512Vector
 	TEXT(name, noSplit, context)
@@ -381,12 +381,12 @@ func (t *triangle) twoSums(name string, beside, alone []int) {
 	finish()
 }
 
-// sumsOfPanels is what twoSums has in registers.
+// sumsOfPanels holds the registers of twoSums.
 type sumsOfPanels struct {
 	*triangle
 	sum, s, panels reg.GPVirtual
 	step, steps    reg.GPVirtual // bytes of a panel, and of three
-	x, y, k        reg.GPVirtual // what a group reads beside panels
+	x, y, k        reg.GPVirtual // operands of a group besides panels
 	beyond, left   reg.GPVirtual // its fifth panel, and steps
 	vectors        []reg.VecVirtual
 	key            reg.GPVirtual     // that becomes a column of the chunk's; nil for none,

@@ -10,8 +10,8 @@ import (
 // in ascending k for each element, vector lanes across x. Each b is widened in registers, once for
 // all rows of a tile.
 //
-// Groups of panels are the outer loop and row tiles the inner one. Few rows take several panels
-// side by side, because those of one panel are too few chains to hide an FMA's latency.
+// Groups of panels are the outer loop and row tiles the inner one. Few rows compute several panels
+// side by side, because one panel has too few chains to hide an FMA's latency.
 
 // typedKernels emits everything over fewer bits.
 func typedKernels() {
@@ -29,7 +29,7 @@ func typedKernels() {
 	narrowBF16Kernel()
 }
 
-// Registers by role, beside those of tile.go.
+// Registers by role, in addition to the registers of tile.go.
 var (
 	typedPanelStride = reg.R11 // bytes between panels of b
 	typedPrefetch    = reg.R12 // the next address to prefetch
@@ -68,7 +68,7 @@ var (
 	typedGroupsOfCodes = []tileGroup{{4, 4, sizesTo(1, 4), 0}, {1, 4, sizesTo(1, 4), 0}}
 )
 
-// groups are those of a kernel.
+// groups returns the groups of a kernel.
 func (t *typedProgram) groups() []tileGroup {
 	switch {
 	case t.format.codes:
@@ -81,7 +81,7 @@ func (t *typedProgram) groups() []tileGroup {
 	return typedGroups16
 }
 
-// typedUnroll is the steps of a round: those that an I8 panel has side by side.
+// typedUnroll is the number of steps of a round: an I8 panel has as many side by side.
 const typedUnroll = 4
 
 // typedProgram emits one kernel on the micro-kernel.
@@ -93,18 +93,18 @@ type typedProgram struct {
 	regs   []reg.VecPhysical
 
 	constants int  // registers that the format keeps, the last ones
-	tileRows  int  // of the tile at hand
-	scaled    bool // are its sums 2²⁴ times what they are?
+	tileRows  int  // of the current tile
+	scaled    bool // are its sums multiplied by 2²⁴?
 
 	c, a, b    Mem // stack slots: first row of c in this group, of a; the group's first panel
 	outputs    beginning
 	panels     Mem // stack slot: panels left
-	rows, rest Mem // stack slots: all rows, and those left in this group
+	rows, rest Mem // stack slots: all rows, and rows left in this group
 	steps      Mem // stack slot: the length of the chains
 	request    Mem // stack slot: the next address to prefetch
-	requestNow Mem // stack slot: and that of the tile at hand
+	requestNow Mem // stack slot: its value for the current tile
 	firstRound Mem // stack slot: steps of the first round
-	fourPanels Mem // stack slot: does one row take four panels of 16-bit elements side by side?
+	fourPanels Mem // stack slot: does one row use four panels of 16-bit elements side by side?
 }
 
 func newTypedProgram(f typedFormat, wide bool) *typedProgram {

@@ -8,14 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// With 8 lanes one row or two take longer to widen I8 than to multiply: two shifts extend a byte's
-// sign, where one operation moves the byte to the top of its 32 bits and clears the others. That is
-// 2²⁴ times the number, and so sums become 2²⁴ times what they are, from their begin to their end.
+// With 8 lanes and one or two rows, widening I8 is slower than multiplying: two shifts extend a
+// byte's sign, whereas one operation moves the byte to the top of its 32 bits and clears the
+// others. That is 2²⁴ times the number, so all sums of the tile are 2²⁴ times as large.
 //
-// No bit of a result depends on it unless a sum overflows. What is added is a multiple of 2⁻¹⁴⁹, so
-// sums below 2⁻¹²⁶ are exact with the factor and without, and all others are rounded at the same
-// digit. A sum that has overflowed ends as ±Inf or NaN: then outputs stay as they are, for tiles of
-// the groups behind, which extend signs.
+// No bit of a result depends on it unless a sum overflows. All terms are multiples of 2⁻¹⁴⁹, so
+// sums below 2⁻¹²⁶ are exact with and without the factor, and all others are rounded at the same
+// digit. A sum that has overflowed ends as ±Inf or NaN: then outputs stay unchanged, and tiles of
+// later groups, which extend signs, compute them.
 const (
 	scaledUp    = 1 << 24
 	bitsTopByte = 0xff000000
@@ -28,7 +28,7 @@ func (t *typedProgram) scales(r, n int) bool {
 	return t.format.grouped && !t.wide && (r == 1 && n == 4 || r == 2 && n == 2)
 }
 
-// keepMasks loads what widenI8Scaled needs into the last registers.
+// keepMasks loads the masks of widenI8Scaled into the last registers.
 func (t *typedProgram) keepMasks() {
 	VMOVUPS(u32(bitsTopByte), t.mask(typedUnroll-1))
 	for u := 1; u < typedUnroll-1; u++ {
@@ -47,7 +47,7 @@ func (t *typedProgram) beginScaled(sums []reg.VecPhysical, factor reg.VecPhysica
 	}
 }
 
-// endScaled takes the factor away, or jumps if a sum is infinite or NaN: 0 times such a sum is NaN.
+// endScaled removes the factor, or jumps if a sum is infinite or NaN: 0 times such a sum is NaN.
 func (t *typedProgram) endScaled(sums []reg.VecPhysical, overflow string) {
 	free := t.regs[len(sums):]
 	factor, zero, bad := free[0], free[1], free[2:4]
@@ -85,7 +85,7 @@ func widenI8Scaled(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 	}
 }
 
-// topByte is the bytes that VPSHUFB takes to leave byte u of each 32 bits in their upper byte, and
+// topByte is the shuffle with which VPSHUFB moves byte u of each 32 bits to their upper byte, with
 // 0 below.
 func topByte(u int) Mem {
 	w := make([]uint32, lanes)

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns what emits the code
-// beside it. Scaled sums that overflow jump to the given label before anything has changed.
+// tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns a function that
+// emits its out-of-line code. Scaled sums that overflow jump to the given label before anything has
+// changed.
 func (t *typedProgram) tile(r, n int, overflow string) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	t.tileRows = r
@@ -85,8 +86,8 @@ func (t *typedProgram) part(r int, name string) {
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
 
-// keepPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
-// here.
+// keepPrefetching: only the first tile of a group reads b from memory; the others prefetch lines
+// that are already in the cache.
 func (t *typedProgram) keepPrefetching() {
 	later := unique("laterTile")
 	MOVQ(t.rest, stepsLeft)
@@ -132,7 +133,7 @@ func (t *typedProgram) step(r, n, u int) {
 // acc is the accumulator of row i, panel p of n, vector v.
 func (t *typedProgram) acc(i, p, v, n int) reg.VecPhysical { return t.regs[(i*n+p)*t.vecs+v] }
 
-// panel addresses panel p at the step at hand.
+// panel addresses panel p at the current step.
 func (t *typedProgram) panel(p int) Mem {
 	switch p {
 	case 0:
@@ -156,7 +157,7 @@ func (t *typedProgram) advance(r, steps int) {
 	}
 }
 
-// begin sets the accumulators: c·alpha, c or 0. Scores begin with 0, which is beside the rest.
+// begin sets the accumulators: c·alpha, c or 0. Scores begin with 0, which is emitted out of line.
 func (t *typedProgram) begin(r, n int, name string) {
 	factor := t.regs[len(t.regs)-t.constants-1]
 	CMPQ(t.outputs.zeros, Imm(0))

@@ -20,8 +20,8 @@ type typedFormat struct {
 	// widen leaves a panel's step in vectors, u being its number in a round.
 	widen func(t *typedProgram, m Mem, u int, to []reg.VecPhysical)
 
-	// split takes columns 0–7 and 8–15 to the order in which widen leaves them, with two registers to
-	// spare, and join takes them back. Both are nil if that is the same one.
+	// split permutes columns 0–7 and 8–15 to the order of widen's results, with two spare registers,
+	// and join reverses it. Both are nil if the order is the same.
 	split, join func(x, y, s, u reg.VecPhysical)
 }
 
@@ -55,7 +55,7 @@ func widenBF16(t *typedProgram, m Mem, _ int, to []reg.VecPhysical) {
 
 const bitsUpper = 0xffff0000
 
-// splitColumns takes columns 0–7 and 8–15 to even and odd ones.
+// splitColumns separates columns 0–7 and 8–15 into even and odd ones.
 func splitColumns(x, y, s, u reg.VecPhysical) {
 	VPERM2F128(Imm(0x20), y, x, s)
 	VPERM2F128(Imm(0x31), y, x, u)
@@ -71,7 +71,7 @@ func joinColumns(x, y, s, u reg.VecPhysical) {
 	VPERM2F128(Imm(0x31), u, s, y)
 }
 
-// widenI8 takes byte u of each 32 bits: shifting it up and down again extends its sign.
+// widenI8 widens byte u of each 32 bits: shifting it up and down again extends its sign.
 func widenI8(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 	if t.wide {
 		widenI8InMantissa(t, m, u, to[0])
@@ -101,9 +101,9 @@ func widenI8(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 	}
 }
 
-// mantissas are what widenI8InMantissa works with, first for bytes 0 and 2, then for 1 and 3: where
-// in 32 bits the byte is, the exponent of a number whose mantissa has 1 there, with the byte's sign
-// bit inverted, and what it is more than the byte.
+// mantissas are the constants of widenI8InMantissa, first for bytes 0 and 2, then for 1 and 3: the
+// mask of the byte in 32 bits, the exponent of a number whose mantissa has 1 there, with the byte's
+// sign bit inverted, and the difference between that number and the byte.
 var mantissas = [2][3]uint32{
 	{0xff, 0x4b000080, math.Float32bits(1<<23 + 128)},
 	{0xff00, 0x47008000, math.Float32bits(1<<15 + 128)},
@@ -141,7 +141,7 @@ func widenI8InMantissa(t *typedProgram, m Mem, u int, to reg.VecPhysical) {
 
 // Kernels that widen and narrow elements, one by one as far as the result is concerned.
 
-// pairRegisters are what the formats work on outside of tiles.
+// pairRegisters are the registers that formats use outside of tiles.
 var pairRegisters = []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3}
 
 // widenHalfKernel widens n elements of 16 bits, whole panels of them.
