@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Matrices of blocks, as GGUF files have them.
+// Matrices of blocks, as in GGUF files.
 
 // PackBlocks packs a matrix from the blocks of a file, as package attn says.
 func PackBlocks(data []byte, t blocks.Type, outputs, inputs int, c Config) (*Matrix, error) {
@@ -30,10 +30,10 @@ type blockPacking struct {
 	data []byte
 	t    blocks.Type
 	m    *Matrix
-	bad  atomic.Int64 // the first block whose scale is not finite, or none
+	bad  atomic.Int64 // the first block with a scale that is not finite, or none
 }
 
-// newBlockPacking validates what is to be packed, and makes a matrix without elements.
+// newBlockPacking validates the arguments of PackBlocks, and allocates a matrix without elements.
 func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	c Config) (*blockPacking, error) {
 	switch {
@@ -79,11 +79,11 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	return p, nil
 }
 
-// blocksFormat is the format of a matrix of blocks, which no elements have.
+// blocksFormat is the format of a matrix of blocks; no elements have it.
 const blocksFormat kernel.Format = -1
 
-// newBlockMatrix describes a matrix of blocks, which has no memory yet. It is not ok if it is
-// larger than memory can be.
+// newBlockMatrix describes a matrix of blocks, which has no memory yet. ok is false if it is larger
+// than the address space.
 func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *Matrix, ok bool) {
 	if t.Halves() {
 		return newMatrix(formatOfHalves(t), 1, 1, inputs, outputs)
@@ -102,7 +102,7 @@ func formatOfHalves(t blocks.Type) kernel.Format {
 	return kernel.F16
 }
 
-// tasks is how many panels there are, of which each is a task.
+// tasks returns the number of panels; each is a task.
 func (p *blockPacking) tasks() int { return partsOf(p.m.cols, panel) }
 
 // cost estimates the nanoseconds of packing on one core.
@@ -126,7 +126,7 @@ func (p *blockPacking) Task(_ *Memory, i int) {
 	}
 }
 
-// refuse remembers the first of all blocks that have a wrong scale, of which panel i has one.
+// refuse records a block of panel i with a wrong scale, if it is the first of all panels.
 func (p *blockPacking) refuse(i int) {
 	size := p.t.Traits().Bytes
 	block := i * panel * (p.m.inner / p.t.Traits().Inputs)
@@ -151,13 +151,13 @@ func (p *blockPacking) packHalves(output int, from []byte) {
 	}
 }
 
-// finish returns the matrix, or an error that names a block that has no scale.
+// finish returns the matrix, or an error that names a block without a finite scale.
 func (p *blockPacking) finish() (*Matrix, error) {
 	bad := p.bad.Load()
 	if bad == math.MaxInt64 {
 		return p.m, nil
 	}
-	_ = p.m.Close() // why packing failed is what the caller can do something about
+	_ = p.m.Close() // the caller needs the reason why packing failed
 	each := int64(p.m.inner / p.t.Traits().Inputs)
 	size := int64(p.t.Traits().Bytes)
 	return nil, views.Fail(views.ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%each,

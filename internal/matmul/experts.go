@@ -66,7 +66,7 @@ func (x *expertCall) check() error {
 	if err := x.checkApart(); err != nil {
 		return err
 	}
-	return x.checkChosen() // which are no more than dst has rows
+	return x.checkChosen() // dst has at least as many rows
 }
 
 // checkMatrices validates the matrices and their biases.
@@ -93,7 +93,7 @@ func (x *expertCall) checkMatrices() error {
 	return nil
 }
 
-// checkChosen makes sure that there is a matrix for each index.
+// checkChosen verifies that there is a matrix for each index.
 func (x *expertCall) checkChosen() error {
 	for t := range x.chosen.L {
 		for j, which := range x.chosen.Row(0, 0, t) {
@@ -111,7 +111,7 @@ func (x *expertCall) checkChosen() error {
 	return nil
 }
 
-// checkApart makes sure that dst shares no memory with others.
+// checkApart verifies that dst shares no memory with other arguments.
 func (x *expertCall) checkApart() error {
 	all := [...]views.Extent{x.dst.Extent("dst"), x.a.Extent("a"),
 		x.chosen.Extent("experts")}
@@ -132,7 +132,7 @@ func (x *expertCall) checkApart() error {
 	return nil
 }
 
-// route makes the places of all rows, and clears the rows that have none.
+// route assigns places to all rows of dst, and clears the rows without one.
 func (x *expertCall) route(r *routes) {
 	tokens, n := x.chosen.L, x.chosen.D
 	r.each = n / x.a.H
@@ -171,7 +171,7 @@ func (x *expertCall) route(r *routes) {
 // resize is x with n elements of any value.
 func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
-// inputs is a, with what the matrices need that rows have chosen.
+// inputs returns the preparation of a for the chosen matrices.
 func (x *expertCall) inputs(r *routes) preparation {
 	y := preparation{t: x.t, a: x.a, routes: r, rotation: 1}
 	for i, m := range x.ms {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Files of matrices, one or several; internal/file has their form.
+// Files of one or several matrices; internal/file has their format.
 
 // Save writes the matrix to w.
 func (m *Matrix) Save(w io.Writer) (n int64, err error) {
@@ -28,7 +28,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
-// form is the matrix as its file says.
+// form returns the description of the matrix in a file.
 func (m *Matrix) form() file.Matrix {
 	return file.Matrix{Matrix: m.layout(), Integers: m.int8}
 }
@@ -75,7 +75,7 @@ func mapFile(f *os.File) (*Matrix, error) {
 		if mapping, err := memory.Map(f); err == nil {
 			m, err := matrixIn(mapping)
 			if err != nil {
-				_ = mapping.Close() // what is wrong with it is what the caller wants to know
+				_ = mapping.Close() // the caller needs the reason why the file is wrong
 			}
 			return m, err
 		}
@@ -123,7 +123,7 @@ func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error
 	return n, err
 }
 
-// newSet validates what is to be saved, and returns each matrix once.
+// newSet validates the arguments of a save, and returns each matrix once.
 func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err error) {
 	if len(ms) != len(names) {
 		return nil, nil, views.Fail(views.ErrLength, "there are %d matrices, want %d as names", len(ms),
@@ -172,7 +172,7 @@ func MapMatrices(path string) (*Matrices, error) {
 	defer f.Close()
 	a := &Matrices{named: map[string]*Matrix{}, open: true}
 	if err := a.read(f); err != nil {
-		_ = a.Close() // what is wrong with it is what the caller wants to know
+		_ = a.Close() // the caller needs the reason why the file is wrong
 		return nil, fmt.Errorf("%w (mapping %s)", err, path)
 	}
 	return a, nil
@@ -192,7 +192,7 @@ func (a *Matrices) read(f *os.File) error {
 	return a.readAll(f, info.Size())
 }
 
-// readAll opens all matrices of bytes, which are those of the mapping if there is one.
+// readAll opens all matrices of a file. whole is the mapping, if there is one.
 func (a *Matrices) readAll(whole io.ReaderAt, size int64) error {
 	set, at, err := file.ReadSet(io.NewSectionReader(whole, 0, size), size)
 	if err != nil {

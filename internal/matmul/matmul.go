@@ -1,6 +1,6 @@
-// Package matmul multiplies matrices: those of a call, and those that are packed once, as float32,
-// of fewer bits, or as the blocks of files. What each of them computes is documented in package
-// attn, whose functions and Matrix are thin wrappers of these.
+// Package matmul multiplies by matrices: arguments of a call, or matrices that were packed once, as
+// float32, in fewer bits, or as the blocks of files. Package attn documents what each function
+// computes; its functions and Matrix are thin wrappers of this package.
 package matmul
 
 import (
@@ -22,13 +22,13 @@ const (
 	// Cols columns of b are done at a time.
 	Cols = 128
 
-	// packedCols columns of b are packed at a time: rows of 2 KiB, since memory comes fast only in
-	// runs, and with Inner steps 512 KiB, which stay in the L2 cache.
+	// packedCols columns of b are packed at a time: rows of 2 KiB, since memory is fast only in runs,
+	// and with Inner steps 512 KiB, which stay in the L2 cache.
 	packedCols = 4 * Cols
 
 	// fewRowsCols columns of a matrix are done at a time for up to maxTypedRows rows. These wait for
-	// memory, which comes fastest in one stream: panels of as many inputs lie in it side by side.
-	// Their outputs stay in the L2 cache.
+	// memory, which is fastest in one stream; panels of the same inputs are adjacent in it. Their
+	// outputs stay in the L2 cache.
 	fewRowsCols = 32 * Cols
 
 	// minCols columns are the fewest that products by a Matrix are divided into only to be of equal
@@ -59,7 +59,7 @@ type multiplication struct {
 	t         *tuning.Row
 	dst, a, b views.Tensor
 
-	inPlace           int  // columns that are read where they are: packing takes longer for few rows
+	inPlace           int  // columns that are read in place: packing is slower for few rows
 	gathered          bool // blocks of dst are computed in scratch memory
 	heads, rows, cols int  // of a task; heads of all batch entries are counted
 }
@@ -102,10 +102,11 @@ func (p *multiplication) partition(workers int) {
 	p.heads, p.rows, p.cols = best[0], best[1], best[2] // a copy of p would make its buffers escape
 }
 
-// makespan estimates how long workers take, in multiply-adds for each step of the chains.
+// makespan estimates the time until the last worker is done, in multiply-adds for each step of the
+// chains.
 func (p *multiplication) makespan(workers int) float64 {
 	heads, again := float64(p.heads), 0.
-	if p.inPlace == 0 { // packing takes as long as this many rows, more where runs of memory are short
+	if p.inPlace == 0 { // packing costs as much as this many rows, more where runs of memory are short
 		switch {
 		case p.cols >= packedCols:
 			again = 60
@@ -156,8 +157,8 @@ func (p *multiplication) Task(w *Memory, i int) {
 // productRange is some rows of some heads, counted through all batch entries.
 type productRange struct{ row, rowsEnd, head, headsEnd int }
 
-// rightSide is the matrices [batch or 1, heads or 1, inner, cols] of a product. inputs is what a
-// caller calls the inner steps.
+// rightSide describes the matrices [batch or 1, heads or 1, inner, cols] of a product. inputs is
+// the caller's name for the inner steps.
 type rightSide struct {
 	name, inputs              string
 	batch, heads, inner, cols int
@@ -211,11 +212,12 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 	}
 }
 
-// gatheredRows rows are gathered at a time: their sums are not more than what is packed by much.
+// gatheredRows rows are gathered at a time, so that their sums are not much larger than the packed
+// columns.
 const gatheredRows = 4 * Rows
 
-// multiplyCols computes some columns of a range: if sums are gathered, those of some rows of all
-// heads, or of some heads, at a time.
+// multiplyCols computes some columns of a range: if sums are gathered, for some rows of all heads,
+// or of some heads, at a time.
 func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *Memory) {
 	all := u.rowsEnd - u.row
 	if !p.gathered {
@@ -256,13 +258,14 @@ func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed
 	}
 }
 
-// rightOffset is where row k of the matrix begins that head n of all batch entries multiplies by.
+// rightOffset returns the offset of row k of the matrix by which head n, counted over all batch
+// entries, multiplies.
 func (p *multiplication) rightOffset(n, k int) int {
 	return p.b.Offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
 }
 
-// add adds the products of some inner steps from k on to columns of a range, those of head n: where
-// they are in dst, or to sums if that is not nil.
+// add adds the products of some inner steps from k on to columns of a range, for head n: in dst, or
+// in sums if that is not nil.
 func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32,
 	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
@@ -275,17 +278,17 @@ func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32
 	to.add(p.t, p.a.Data[p.a.Offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
-// Matrix is the body of a Matrix.
+// Matrix is the body of attn.Matrix.
 type Matrix struct {
 	format            kernel.Format
 	traits            kernel.Traits // of the format
 	b, h, inner, cols int
-	blocks            blocks.Type     // of a matrix in blocks, whose format is Blocks; else 0
+	blocks            blocks.Type     // of a matrix in blocks, with format blocksFormat; else 0
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
-	mapping           *memory.Mapping // what data and scales are in; nil if the matrix is closed
-	data              []byte          // [b][h][inner/Inner] × panels, as scoreLayout says;
-	// panels of blocks, as internal/blocks says
+	mapping           *memory.Mapping // the memory of data and scales; nil if the matrix is closed
+	data              []byte          // [b][h][inner/Inner] × panels, as ScoreLayout describes;
+	// panels of blocks, as internal/blocks describes
 	scales []float32 // of I8: [b][h][cols in whole panels]
 }
 
@@ -295,7 +298,7 @@ func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m
 // MemoryUse returns the bytes of elements and scales.
 func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (m *Matrix) Close() error {
 	if err := m.checkOpen(); err != nil {
 		return err
@@ -305,13 +308,13 @@ func (m *Matrix) Close() error {
 	return mapping.Close()
 }
 
-// Elements is what products read, but for scales.
+// Elements returns the packed elements, without scales.
 func (m *Matrix) Elements() []byte { return m.data }
 
-// Scales is the scales of I8, and of other formats nothing.
+// Scales returns the scales of I8; other formats have none.
 func (m *Matrix) Scales() []float32 { return m.scales }
 
-// checkOpen makes sure that the matrix has memory.
+// checkOpen verifies that the matrix has memory.
 func (m *Matrix) checkOpen() error {
 	if m == nil {
 		return views.Fail(views.ErrOption, "m is nil, want a matrix")
@@ -322,10 +325,10 @@ func (m *Matrix) checkOpen() error {
 	return nil
 }
 
-// isOpen reports whether there is a matrix, and has memory.
+// isOpen reports whether m is not nil and has memory.
 func (m *Matrix) isOpen() bool { return m != nil && m.mapping != nil }
 
-// errListed is the error where a matrix of a list is not there, or has no memory.
+// errListed is the error for a matrix of a list that is nil or has no memory.
 func errListed(ms []*Matrix, i int) error {
 	if ms[i] == nil {
 		return views.Fail(views.ErrOption, "ms[%d] is nil, want a matrix", i)
@@ -333,7 +336,7 @@ func errListed(ms []*Matrix, i int) error {
 	return fmt.Errorf("%w (ms[%d])", ms[i].checkOpen(), i)
 }
 
-// needs is what a matrix needs.
+// needs returns the preparation that inputs of the matrix need.
 func (m *Matrix) needs() inputNeeds {
 	switch {
 	case m.int8 && m.blocks != 0:
@@ -380,7 +383,7 @@ func (m *Matrix) blockData(first, panels int) []byte {
 	return m.data[first*m.blockPanel():][:panels*m.blockPanel()]
 }
 
-// index is the number of a batch entry's and head's matrix among those that there are.
+// index returns the number of the matrix of a batch entry and head, which may share one.
 func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
 // MatMul computes dst = a·m + bias.
@@ -406,7 +409,7 @@ func (m *Matrix) checkMatMul(dst, a *views.Tensor, bias []float32) error {
 		&views.Tensor{}, bias)
 }
 
-// projection is a product of prepared rows by a Matrix.
+// its first row among the rows of inputs
 type projection struct {
 	inputs *preparation
 	at     int // the first of its rows among those of the inputs
@@ -414,15 +417,15 @@ type projection struct {
 	m    *Matrix
 	bias []float32 // or nil
 
-	dst     views.Tensor // as many rows as the product has
-	offsets []int        // where these begin in dst's data; nil: as its strides say
+	dst     views.Tensor // as many rows as the product
+	offsets []int        // offsets of these rows in dst's data; nil: as its strides say
 
 	rows, cols int    // of a task
 	gathered   bool   // blocks of dst are computed in scratch memory
-	next       []byte // what is read after this, of few rows by blocks
+	next       []byte // memory that is read after this product, for few rows by blocks
 }
 
-// input is the numbers that a block of dst is computed from, in rows that are stride apart.
+// input returns the rows, stride apart, from which a block of dst is computed.
 func (p *projection) input(u *productBlock) (a []float32, stride int) {
 	x := &p.inputs.source
 	if p.m.needs()&needsRotation != 0 || p.inputs.routes != nil {
@@ -431,7 +434,7 @@ func (p *projection) input(u *productBlock) (a []float32, stride int) {
 	return x.Data[x.Offset(u.b, u.h, p.at+u.row):], x.SL
 }
 
-// inputRow is the first row of a block among those that became integers.
+// inputRow returns the first row of a block among the rows that became integers.
 func (p *projection) inputRow(u *productBlock) int {
 	x := &p.inputs.source
 	return (u.b*x.H+u.h)*x.L + p.at + u.row
@@ -475,10 +478,10 @@ func (p *projection) partition(workers int) {
 	p.cols = best
 }
 
-// makespan estimates how long workers take, in multiply-adds for each step of the chains. Narrow
-// blocks take a little longer in all, those of a panel much: inputs are read for few products.
-// Rows that stay in the L2 cache cost little to go through again. The last worker ends a quarter of
-// a block after the others.
+// makespan estimates the time until the last worker is done, in multiply-adds for each step of the
+// chains. Narrow blocks take a little longer in all, blocks of a single panel much longer, because
+// inputs are read for few products. Rows that stay in the L2 cache cost little to read again. The
+// last worker ends a quarter of a block after the others.
 func (p *projection) makespan(workers int) float64 {
 	again := 8.
 	switch {
@@ -491,8 +494,8 @@ func (p *projection) makespan(workers int) float64 {
 	return (max(float64(p.tasks())/float64(workers), 1./quarters) + 1./quarters) * each
 }
 
-// sharesWidened reports whether widening takes so long that more rows share in it than multiply
-// fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
+// sharesWidened reports whether widening is so slow that more rows share it than would multiply
+// fastest: not for F16 and BF16, and blocks with Integers are unpacked for few rows as well.
 func (m *Matrix) sharesWidened() bool {
 	switch m.format {
 	case kernel.F32, kernel.F16, kernel.BF16:
@@ -501,14 +504,14 @@ func (m *Matrix) sharesWidened() bool {
 	return m.blocks == 0 || !m.int8
 }
 
-// gathers reports whether sums that are kept between parts of the inner steps are worth a place of
-// their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
+// gathers reports whether sums between parts of the inner steps are kept in scratch memory. (With a
+// matrix of fewer bits, the widened columns need the cache.)
 func (p *projection) gathers() bool {
 	return p.m.format == kernel.F32 && p.m.inner > Inner && gathers(p.inputs.t, &p.dst)
 }
 
-// gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
-// pages, and many of them in the same sets of a cache.
+// gathers reports whether an output has so many rows, so far apart, that each is in a page of its
+// own, and many are in the same sets of a cache.
 func gathers(t *tuning.Row, dst *views.Tensor) bool {
 	return dst.L > kernel.InPlaceRows && !t.Stays(4*dst.L*dst.SL)
 }
@@ -537,7 +540,8 @@ func (p *projection) block(i int) productBlock {
 		outputBlock: outputBlock{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
 }
 
-// evenRows is what blocks divide rows at a multiple of: kernels take as many together.
+// evenRows is the number of rows that kernels compute together: blocks divide rows at multiples of
+// it.
 func (p *projection) evenRows() int {
 	if p.m.int8 && p.inputs.t.AMX {
 		return tuning.AMXRows
@@ -551,7 +555,7 @@ func (p *projection) task(i int) { p.compute(p.block(i)) }
 // quarters is into how many pieces blocks are divided at most.
 const quarters = 4
 
-// stretch computes quarters of blocks, from one up to another, those of a block together.
+// stretch computes the quarters [from, to) of blocks; quarters of the same block together.
 func (p *projection) stretch(from, to int) {
 	for from < to {
 		i := from % quarters
@@ -562,8 +566,8 @@ func (p *projection) stretch(from, to int) {
 	}
 }
 
-// quarters is up to n quarters of a block from one on, and how many. There may be nothing in them:
-// few rows or columns are not divided, others at a multiple of even.
+// quarters returns up to n quarters of a block from quarter i on, and their number. They may be
+// empty: few rows or columns are not divided, others at a multiple of even.
 func (u productBlock) quarters(i, n, even int) (part productBlock, taken int) {
 	row, first, taken := u.outputBlock.quarters(i, n, leastProductRows, minCols, even)
 	u.row, u.first = u.row+row, u.first+first
@@ -594,7 +598,7 @@ func (p *projection) gather(u productBlock) {
 	memories.Put(w)
 }
 
-// rowOf is row r of those of a block, in dst.
+// rowOf returns row r of a block, in dst.
 func (p *projection) rowOf(u *productBlock, r int) []float32 {
 	if p.offsets != nil {
 		return p.dst.Data[p.offsets[u.row+r]:]
@@ -614,23 +618,23 @@ func (p *projection) multiply(u *productBlock) {
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
-			layout.Pointer = 0 // one way or the other
+			layout.Pointer = 0 // only one kind of prefetching
 		}
 		u.addRows(p.inputs.t, a[k:], stride, right, &layout)
 	}
 }
 
-// after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
-// not to be prefetched.
+// after returns the address of the panel that is read after the panels of the inner steps from k
+// on, 0 if it is not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
 	if u.Rows <= kernel.InPlaceRows || !p.inputs.t.PanelsAhead(u.Rows) {
-		return 0 // these have ways of their own
+		return 0 // few rows prefetch otherwise
 	}
 	first := u.first
 	if k += Inner; k >= p.m.inner {
 		k = 0
 		if u.row+u.Rows == p.dst.L {
-			first = (u.first + u.Cols) % p.m.cols // where other workers take part, a guess
+			first = (u.first + u.Cols) % p.m.cols // a guess if other workers take part
 		}
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
@@ -645,13 +649,13 @@ func (p *projection) finish(u *productBlock) {
 	u.finish(p.inputs.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
-// panelsSequential reports whether few rows take the panels of a large matrix in order, as they
-// take those of a cache.
+// panelsSequential reports whether few rows read the panels of a large matrix in order, as they
+// read the panels of a cache.
 func (p *projection) panelsSequential() bool {
 	return p.dst.L <= kernel.InPlaceRows && p.inputs.t.PanelsInOrder(float64(len(p.m.data)))
 }
 
-// decodingFlops is how many operations take as long as decoding a weight of a block.
+// decodingFlops is the cost of decoding a weight of a block, in operations.
 const decodingFlops = 30
 
 // cost estimates the nanoseconds of the product on one core.

@@ -54,10 +54,10 @@ type packing struct {
 	m          *Matrix
 
 	steps, cols int         // of a task
-	noScale     atomic.Bool // some element of x has none
+	noScale     atomic.Bool // some element of x has no scale
 }
 
-// newPacking validates what is to be packed, and makes a matrix without elements.
+// newPacking validates the arguments of PackMatrix, and allocates a matrix without elements.
 func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	switch {
 	case c.Format == kernel.I4:
@@ -91,8 +91,8 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	return &packing{t: t, x: w, transposed: c.Transposed, m: m}, nil
 }
 
-// newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
-// can be.
+// newMatrix describes a matrix, which has no memory yet. ok is false if it is larger than the
+// address space.
 func newMatrix(f kernel.Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
 	m = &Matrix{format: f, traits: *f.Traits(), b: batch, h: heads,
 		inner: inner, cols: cols, rotation: 1}
@@ -113,7 +113,7 @@ func (m *Matrix) layout() packed.Matrix {
 		Heads: m.h, Inputs: m.inner, Outputs: m.cols}
 }
 
-// size is the bytes of a matrix's elements, and scaleSize those of its scales.
+// size returns the bytes of a matrix's elements, scaleSize the bytes of its scales.
 func (m *Matrix) size() int {
 	l := m.layout()
 	return l.Size()
@@ -124,14 +124,14 @@ func (m *Matrix) scaleSize() int {
 	return l.ScaleSize()
 }
 
-// Use gives a matrix its memory, with its elements and its scales.
+// Use sets the memory of a matrix, its elements and its scales.
 func (m *Matrix) Use(room *memory.Mapping, data, scales []byte) {
 	m.mapping, m.data, m.scales = room, data, kernel.Elements[float32](scales)
 }
 
 // divide divides the matrix into tasks for workers: some columns, and unless they have scales,
-// Inner inputs of them. Elements that stay as they are go straight to their place, and rows
-// are read from end to end as long as there is work for all.
+// Inner inputs of them. Elements that do not change are packed directly, and whole rows are read as
+// long as there is work for all.
 func (p *packing) divide(workers int) {
 	p.steps, p.cols = Inner, PackCols
 	if p.m.traits.Scaled {
@@ -156,7 +156,7 @@ type packRange struct{ b, h, k, first, steps, cols int }
 
 func (p *packing) Begin(*Memory) {}
 
-// Task packs what task i is of. Tasks that follow each other are columns side by side.
+// Task packs the range of task i. Successive tasks have adjacent columns.
 func (p *packing) Task(w *Memory, i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
@@ -192,7 +192,7 @@ func (p *packing) packFloats(w *Memory, u packRange) {
 	narrow.Narrow(p.t.ISA, p.m.format, kernel.Elements[uint16](to), w.k[:len(to)/2])
 }
 
-// packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
+// packIntegers packs all inputs of some columns: it finds their scales, and then quantizes.
 func (p *packing) packIntegers(w *Memory, u packRange) {
 	w.k = kernel.Grow(w.k, Inner*PackCols)
 	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
@@ -216,8 +216,8 @@ func (u packRange) from(k int) packRange {
 	return u
 }
 
-// findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
-// a rotation may not be finite.
+// findLargest updates tops, the largest magnitudes of rotated columns. ok is false if sums of a
+// rotation may not be finite.
 func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
 	var room [Inner]float32
 	column := room[:u.steps]
@@ -233,7 +233,7 @@ func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
 	return true
 }
 
-// quantize makes integers of the rotated columns of a range.
+// quantize quantizes the rotated columns of a range.
 func (p *packing) quantize(columns, scales []float32, u packRange) {
 	var room [Inner]float32
 	var rounded [Inner]int8
@@ -249,7 +249,7 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 	}
 }
 
-// fill makes a range float32 panels.
+// fill packs a range into float32 panels.
 func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
 	if !p.transposed {
@@ -263,7 +263,7 @@ func (p *packing) fill(dst []float32, u packRange) {
 	}
 }
 
-// fillColumns makes a range float32 panels if its columns do not lie in rows of x.
+// fillColumns packs a range into float32 panels if its columns are not rows of x.
 func (p *packing) fillColumns(columns []float32, u packRange) {
 	if !p.transposed {
 		p.fill(columns, u)
@@ -282,19 +282,19 @@ func (p *packing) column(dst, columns []float32, u packRange, c int) {
 	}
 }
 
-// finish returns the matrix, or an error that names an element that has no scale.
+// finish returns the matrix, or an error that names an element without a scale.
 func (p *packing) finish() (*Matrix, error) {
 	if !p.noScale.Load() {
 		return p.m, nil
 	}
-	_ = p.m.Close() // why packing failed is what the caller can do something about
+	_ = p.m.Close() // the caller needs the reason why packing failed
 	return nil, p.checkFinite()
 }
 
-// limit is the largest magnitude of elements whose rotation has finite sums.
+// limit returns the largest magnitude of elements for which all sums of a rotation are finite.
 func (p *packing) limit() float32 { return math.MaxFloat32 / float32(p.m.rotation) }
 
-// checkFinite names the first element that has no scale.
+// checkFinite returns an error for the first element without a scale.
 func (p *packing) checkFinite() error {
 	limit := p.limit()
 	for b := range p.x.B {

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// A product by a matrix has two phases, whose tasks workers share: rows of a are prepared, that is
-// rotated and made integers, if the matrix is; and then multiplied. Matrices that are multiplied by
-// the same rows share what they need alike.
+// A product by a matrix has two phases, and workers share the tasks of both: rows of a are
+// prepared, that is rotated and quantized like the matrix, and then multiplied. Matrices that need
+// the same preparation of the same rows share it.
 
-// inputNeeds is a set of what rows of inputs have to become before they are multiplied.
+// inputNeeds is the set of preparations of rows of inputs before they are multiplied.
 type inputNeeds uint8
 
 const (
@@ -41,9 +41,9 @@ type preparation struct {
 
 	taskRows int // of a task
 
-	first   int          // row of those at hand, or place
-	source  views.Tensor // rows of a at hand
-	rotated views.Tensor // and what they become
+	first   int          // number of the first current row, or place
+	source  views.Tensor // current rows of a
+	rotated views.Tensor // and their prepared form
 	ints    integers.Rows
 	scales  []float32
 	blocks  []blockwise.Row
@@ -55,7 +55,7 @@ const preparedElements = 1 << 23
 // preparedRows rows are prepared as one task, or fewer so that there is one for each worker.
 const preparedRows = panel
 
-// atOnce is how many rows are prepared at a time: all, if there is nothing to do.
+// atOnce returns the number of rows that are prepared at a time: all, if there is nothing to do.
 func (x *preparation) atOnce() int {
 	if x.routes != nil {
 		return max(1, preparedElements/x.a.D)
@@ -66,8 +66,8 @@ func (x *preparation) atOnce() int {
 	return max(1, min(x.a.L, preparedElements/max(1, x.a.B*x.a.H*x.a.D)))
 }
 
-// next is the preparation of the next rows, which get memory in the caller's scratch. There may be
-// none left. (Through a pointer the caller's buffers would escape.)
+// next returns the preparation of the next rows, with memory from w. ok is false if none are left.
+// (Through a pointer the caller's buffers would escape.)
 func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 	x.first += x.rows()
 	if x.routes != nil {
@@ -102,7 +102,7 @@ func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 	return x, true
 }
 
-// rows is how many rows of each head are at hand.
+// rows returns the number of current rows of each head.
 func (x *preparation) rows() int { return x.source.L }
 
 // short reports whether all rows are to be prepared, in a microsecond or two.
@@ -114,13 +114,14 @@ func (x *preparation) short() bool {
 	return x.needs != 0 && rows*float64(x.a.D) <= shortElements
 }
 
-// copiesAsLong copies of a row take as long as preparing it.
+// copiesAsLong copies of a row cost as much as preparing it.
 const copiesAsLong = 4
 
-// shortElements: more take as long as to wait for workers that share in it.
+// shortElements is the number of elements whose preparation costs as much as waiting for other
+// workers to share it.
 const shortElements = 1 << 15
 
-// divide divides the rows at hand among workers, and returns the number of tasks.
+// divide divides the current rows among workers, and returns the number of tasks.
 func (x *preparation) divide(workers int) (tasks int) {
 	if x.needs == 0 {
 		return 0
@@ -130,7 +131,7 @@ func (x *preparation) divide(workers int) (tasks int) {
 	return partsOf(rows, x.taskRows)
 }
 
-// sourceRows is how many rows tasks are of: of a, if they go to places.
+// sourceRows returns the number of rows that tasks divide: rows of a, if they go to places.
 func (x *preparation) sourceRows() int {
 	if x.routes != nil {
 		return x.a.H * x.a.L
@@ -138,7 +139,7 @@ func (x *preparation) sourceRows() int {
 	return x.source.B * x.source.H * x.source.L
 }
 
-// run prepares all rows at hand.
+// run prepares all current rows.
 func (x *preparation) run() {
 	for i := range x.divide(1) {
 		x.Task(nil, i)
@@ -160,8 +161,8 @@ func (x *preparation) Task(_ *Memory, i int) {
 	}
 }
 
-// together makes integers of rows from one on, 16 at a time as far as there is a kernel that does
-// it, and returns the first row that is left.
+// together quantizes the rows from r on, 16 at a time as far as there is a kernel for it, and
+// returns the first row that is left.
 func (x *preparation) together(r, end int) int {
 	if x.routes != nil || x.needs != needsIntegers || x.rotation != integers.Group {
 		return r
@@ -176,7 +177,7 @@ func (x *preparation) together(r, end int) int {
 	return r
 }
 
-// prepare prepares a row as row r of those at hand.
+// prepare prepares a row as the current row r.
 func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
 	d := x.a.D
 	if needs&needsBlocks != 0 {
@@ -196,8 +197,8 @@ func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
 	}
 }
 
-// quantize makes integers of row r, group by group. Where one has an element that is not finite,
-// its scale and with it the products are NaN.
+// quantize quantizes row r, group by group. If a group has an element that is not finite, its scale
+// and with it the products are NaN.
 func (x *preparation) quantize(r int, row []float32) {
 	var bytes [integers.Group]int8
 	first, groups := r*integers.Pitch(len(row)), integers.Groups(len(row))
@@ -212,17 +213,17 @@ func (x *preparation) quantize(r int, row []float32) {
 	}
 }
 
-// routes says which rows of dst each matrix computes. They are placed so that those of a matrix lie
-// together, in the order of tokens: so do their inputs, when they are prepared.
+// routes says which rows of dst each matrix computes. Rows of the same matrix have adjacent places,
+// in the order of tokens, and so have their prepared inputs.
 type routes struct {
 	offsets []int        // where in dst's data the row of each place begins
-	needs   []inputNeeds // what the matrix of each place needs
+	needs   []inputNeeds // needs of the matrix of each place
 	places  []int        // of each row of dst, token by token; −1 if no matrix computes it
 	ends    []int        // for each matrix, where its places end
 	each    int          // rows of dst for a row of a
 }
 
-// begin is where the places of a matrix begin.
+// begin returns the first place of a matrix.
 func (r *routes) begin(which int) int {
 	if which == 0 {
 		return 0
@@ -230,8 +231,8 @@ func (r *routes) begin(which int) int {
 	return r.ends[which-1]
 }
 
-// take is how many places from one on are prepared next, at most some: those of whole matrices, if
-// these have so few.
+// take returns the number of places from first on that are prepared next, at most most: all places
+// of whole matrices, if they fit.
 func (r *routes) take(first, most int) int {
 	end := len(r.offsets)
 	if end-first <= most {
@@ -244,10 +245,10 @@ func (r *routes) take(first, most int) int {
 	return most
 }
 
-// share is rows of a matrix among those that are prepared.
+// share is the rows of a matrix among the prepared rows.
 type share struct{ which, at, rows int }
 
-// share is that of the first matrix from one on that has some, of a number of matrices.
+// share returns the share of the first matrix in [which, matrices) that has rows.
 func (x *preparation) share(which, matrices int) (s share, ok bool) {
 	r := x.routes
 	if r == nil {
@@ -262,10 +263,10 @@ func (x *preparation) share(which, matrices int) (s share, ok bool) {
 	return share{}, false
 }
 
-// route prepares row i of a, counted token by token, for all places that it has among those at
-// hand: once for those that need the same.
+// route prepares row i of a, counted token by token, for all its current places: once for each
+// different need.
 func (x *preparation) route(i int) {
-	var done [needsAll + 1]int // for what is needed, the place where the row is that, counted from 1
+	var done [needsAll + 1]int // for each need, 1 + the place with the row prepared so, or 0
 	from := x.a.Row(0, i%x.a.H, i/x.a.H)
 	for _, place := range x.routes.places[i*x.routes.each:][:x.routes.each] {
 		to := place - x.first
@@ -282,7 +283,7 @@ func (x *preparation) route(i int) {
 	}
 }
 
-// again makes row to what row from became.
+// again copies the prepared row from to row to.
 func (x *preparation) again(to, from int, needs inputNeeds) {
 	d := x.a.D
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Products of any number of rows and columns, which are added to a part of an output. Kernels take
-// rows of bounded length and whole vectors of columns.
+// Products of any number of rows and columns, added to a part of an output. Kernels need rows of
+// bounded length and whole vectors of columns.
 
 const (
 	// Inner steps of the chains are done at a time: a packed panel of that many rows is 16 KiB and
@@ -40,10 +40,11 @@ func (u *outputBlock) part(first, n int) outputBlock {
 	return outputBlock{u.Dst[first:], u.Stride, u.Rows, n}
 }
 
-// quarters makes the block some of its quarters, up to n of them from one on, and returns where
-// they begin and how many they are. Quarters are of the columns, whose panels nobody else reads
-// then, if each has at least some number of these; else halves of the rows and columns, where both
-// halves have so many, of rows at a multiple of even, one at a time. There may be nothing in it.
+// quarters reduces the block to some of its quarters, up to n from quarter i on, and returns where
+// they begin and how many they are. Quarters divide the columns, so that no other worker reads
+// their panels, if each has at least leastCols; else they are halves of the rows and columns, where
+// both halves are large enough, with rows divided at a multiple of even, one quarter at a time. The
+// result may be empty.
 func (u *outputBlock) quarters(i, n, leastRows, leastCols, even int) (row, first, taken int) {
 	rows, cols := u.Rows, u.Cols
 	switch {
@@ -65,8 +66,8 @@ func (u *outputBlock) quarters(i, n, leastRows, leastCols, even int) (row, first
 	return row, first, 1
 }
 
-// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
-// are left over would read b for hardly anything. Parts are a multiple of even.
+// partOfRows returns the number of rows to compute at a time, so that the parts are about equal: a
+// small last part would read b for few products. Parts are a multiple of even.
 func partOfRows(rows, most, even int) int {
 	parts := max(1, (rows+most-1)/most)
 	return min(most, kernel.RoundUp(max(1, (rows+parts-1)/parts), even))
@@ -114,8 +115,8 @@ func packTogether(to *[together * panel]float32, from []float32, stride int) {
 	*(*[panel]float32)(to[7*panel:]) = *(*[panel]float32)(from[7*stride:])
 }
 
-// add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
-// of a are aStride apart. In b, packed columns go on to a multiple of 8.
+// add adds a·b to the block for some inner steps, or sets it to a·b if the layout overwrites. Rows
+// of a are aStride apart. In b, packed columns are padded to a multiple of 8.
 func (u *outputBlock) add(t *tuning.Row, a []float32, aStride int, b []float32,
 	b0 *kernel.PanelLayout) {
 	layout := *b0
@@ -125,7 +126,7 @@ func (u *outputBlock) add(t *tuning.Row, a []float32, aStride int, b []float32,
 	}
 	for r := 0; r < u.Rows; r += step {
 		if r > 0 {
-			layout.After = 0 // which the first rows have asked for
+			layout.After = 0 // the first rows have prefetched it
 		}
 		some := outputBlock{u.Dst[r*u.Stride:], u.Stride, min(step, u.Rows-r), u.Cols}
 		some.addRows(t, a[r*aStride:], aStride, b, &layout)
@@ -171,8 +172,8 @@ func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStr
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// finish multiplies each column by its scale and adds its bias. Either may be nil. It takes a few
-// rows at a time: no call of assembly may last.
+// finish multiplies each column by its scale and adds its bias. Either may be nil. It does a few
+// rows at a time to bound each call of assembly.
 func (u *outputBlock) finish(t *tuning.Row, scales, bias []float32) {
 	for c := 0; c < u.Cols && (scales != nil || bias != nil); c += kernel.CallElements {
 		some := u.part(c, min(kernel.CallElements, u.Cols-c))
@@ -180,7 +181,7 @@ func (u *outputBlock) finish(t *tuning.Row, scales, bias []float32) {
 	}
 }
 
-// of is what columns have of x, from one on; of nil nothing.
+// of returns the elements of x for the block's columns from first on; nil for nil.
 func (u *outputBlock) of(x []float32, first int) []float32 {
 	if x == nil {
 		return nil
@@ -221,7 +222,7 @@ func (x *ragged) store(dst []float32, rows, stride, cols int) {
 	}
 }
 
-// integerRows is rows of integers that are Pitch apart, each with a scale for each of some groups.
+// integerRows are rows of integers, Pitch apart, each with a scale for each group.
 type integerRows struct {
 	Rows          integers.Rows
 	Scales        []float32
@@ -261,7 +262,8 @@ func (u *outputBlock) addIntegers(t *tuning.Row, x *integerRows, first, k int, v
 	}
 }
 
-// multiplyBlocks computes a product by blocks of some columns, of which x has all but the panels.
+// multiplyBlocks computes a product by blocks for some columns; x has all its arguments but the
+// panels.
 func multiplyBlocks(t *tuning.Row, x *blockwise.Product, cols int, memory *blockwise.Memory) {
 	whole, size, part := cols/kernel.Panel, x.PanelBytes(), *x
 	most := blockwise.PanelsFor(t, x.Type, x.Rows)

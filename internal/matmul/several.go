@@ -11,8 +11,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// targets are the matrices of a call, and for each the output of its products and the bias. Where
-// rows choose matrices, these have one output.
+// targets are the matrices of a call, and for each its output and bias. If rows choose matrices,
+// all share one output.
 type targets struct {
 	dsts   []views.Tensor
 	ms     []*Matrix
@@ -39,7 +39,7 @@ func (q *targets) multiply(x preparation) {
 	memories.Put(w)
 }
 
-// product is the product of a share of the rows that are prepared.
+// product returns the product of a share of the prepared rows.
 func (q *targets) product(x *preparation, s share) projection {
 	p := projection{inputs: x, at: s.at, m: q.ms[s.which], bias: biasOf(q.biases, s.which)}
 	if x.routes == nil {
@@ -58,39 +58,38 @@ func (q *targets) product(x *preparation, s share) projection {
 
 // products is a call by a Pool, as one piece of work.
 type products struct {
-	targets // in lists of its own
+	targets // copies of the caller's lists
 	inputs  preparation
-	now     []projection // of the rows at hand
-	ends    []int        // for each, the number of blocks or quarters of it and those before it
+	now     []projection // of the current rows
+	ends    []int        // for each, the number of blocks or quarters up to its end
 	runs    []productRun // of few rows by blocks the tasks of all; else none
 	tasks   []int        // ends of the tasks among the quarters; none if a task is a block
 
-	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
+	own     bool // each worker prepares the few rows itself, which is faster than to wait
 	workers int  // for how many all was divided
 }
 
-// set takes the targets of a call, without the lists, which may be on the caller's stack.
+// set copies the targets of a call, whose lists may be on the caller's stack.
 func (q *products) set(dsts []views.Tensor, ms []*Matrix, biases [][]float32) {
 	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
 	q.biases = append(q.biases[:0], biases...)
 }
 
-// add adds what a matrix needs.
+// add adds the needs of a matrix.
 func (x *preparation) add(m *Matrix) {
 	x.needs |= m.needs()
 	x.rotation = max(1, x.rotation, m.rotation) // of all that rotate their inputs
 }
 
-// productRun is some columns of a matrix, whose panels follow each other in memory.
+// productRun is some columns of a matrix; their panels are consecutive in memory.
 type productRun struct{ which, first, cols int }
 
 // leastRun is the bytes of the shortest runs: a worker reads them in about two microseconds.
 const leastRun = 32 << 10
 
-// take begins with the rows that are prepared next. It returns the nanoseconds of their products on
-// one core.
+// take sets now to the products of the current rows, and returns their nanoseconds on one core.
 func (q *products) take() (cost float64) {
-	clear(q.now) // of which there may be fewer
+	clear(q.now) // there may be fewer than before
 	q.now = q.now[:0]
 	for s, more := q.inputs.share(0, len(q.ms)); more; s, more = q.inputs.share(s.which+1, len(q.ms)) {
 		p := q.product(&q.inputs, s)
@@ -133,10 +132,10 @@ func (q *products) partition(workers int) (tasks int) {
 // leastSteps is the multiply-adds of the shortest tasks: a microsecond or two of the fastest tiles.
 const leastSteps = 1 << 20
 
-// nextStretch is how many of the quarters of blocks that are left become the next task of each
-// worker: a part of its share, so that workers read panels that follow each other; and the last
-// tasks, which have the least, leave others little to wait for. Once a share is a block or two,
-// most of it is one task: pieces of blocks take longer in all.
+// nextStretch returns how many of the quarters left become the next task of each worker: a part of
+// its share, so that a worker reads consecutive panels and the last tasks are short, which keeps
+// the wait for the last worker short. Once a share is a block or two, most of it is one task,
+// because pieces of blocks take longer in all.
 func nextStretch(left, least, workers int) int {
 	n := left / (2 * workers)
 	switch {
@@ -185,8 +184,8 @@ func (q *products) few() bool {
 	return true
 }
 
-// divide divides all panels into runs, each a part of what is left, so that workers read long
-// streams first, and whoever came late leaves the others little to wait for.
+// divide divides all panels into runs, each a part of the rest, so that workers read long streams
+// first and the last runs are short, in case a worker started late.
 func (q *products) divide(workers int) {
 	left, divisor := 0, 2*workers
 	if workers == 1 {
@@ -209,7 +208,7 @@ func (q *products) divide(workers int) {
 	}
 }
 
-// Begin prepares what a worker needs before its first task.
+// Begin prepares the few rows of a worker before its first task.
 func (q *products) Begin(w *Memory) {
 	if q.own {
 		x := q.inputs
@@ -243,7 +242,7 @@ func (q *products) Task(w *Memory, i int) {
 	}
 }
 
-// find is the product of a block, or a quarter, and the number of those of products before it.
+// find returns the product of block or quarter i, and the number of blocks or quarters before it.
 func (q *products) find(i int) (which, before int) {
 	if which, _ = slices.BinarySearch(q.ends, i+1); which > 0 {
 		before = q.ends[which-1]
@@ -251,7 +250,7 @@ func (q *products) find(i int) (which, before int) {
 	return which, before
 }
 
-// of is a product with the inputs that a worker reads.
+// of returns a product with the inputs of a worker.
 func (q *products) of(w *Memory, which int) projection {
 	p := q.now[which]
 	if q.own {
@@ -260,8 +259,8 @@ func (q *products) of(w *Memory, which int) projection {
 	return p
 }
 
-// run computes a run. After it the worker has another one, at a guess that which comes when all
-// have taken one.
+// run computes a run, and prefetches the run that the worker probably gets next: the one after one
+// run for each worker.
 func (q *products) run(w *Memory, i int) {
 	r := q.runs[i]
 	p := q.of(w, r.which)
@@ -272,7 +271,7 @@ func (q *products) run(w *Memory, i int) {
 	p.compute(productBlock{first: r.first, outputBlock: outputBlock{Rows: p.dst.L, Cols: r.cols}})
 }
 
-// drop lets go of the caller's buffers.
+// drop clears all references to the caller's buffers.
 func (q *products) drop() {
 	clear(q.dsts)
 	clear(q.ms)
@@ -293,7 +292,7 @@ func MulMatrices(t *tuning.Row, dsts []views.Tensor, a *views.Tensor, ms []*Matr
 	return nil
 }
 
-// inputsOf is a view of inputs that was checked, with what matrices need of it.
+// inputsOf returns the preparation of a checked view of inputs for matrices.
 func inputsOf(t *tuning.Row, a views.Tensor, ms []*Matrix) preparation {
 	x := preparation{t: t, a: a}
 	for _, m := range ms {
@@ -302,7 +301,7 @@ func inputsOf(t *tuning.Row, a views.Tensor, ms []*Matrix) preparation {
 	return x
 }
 
-// biasOf is the bias of a matrix.
+// biasOf returns the bias of a matrix, or nil.
 func biasOf(biases [][]float32, i int) []float32 {
 	if len(biases) == 0 {
 		return nil
@@ -337,7 +336,8 @@ func checkProducts(dsts []views.Tensor, a *views.Tensor, ms []*Matrix, biases []
 	return nil
 }
 
-// checkOutputsApart makes sure that output i shares no memory with outputs and biases of others.
+// checkOutputsApart verifies that output i shares no memory with the other outputs and their
+// biases.
 func checkOutputsApart(dsts []views.Tensor, biases [][]float32, i int) error {
 	dst := dsts[i].Checked()
 	for j := range dsts {

@@ -10,9 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Calls that workers share, and the memory that each of them computes in.
+// Calls that workers share, and the memory of each worker.
 
-// Memory is the memory of a goroutine that multiplies. That of a caller has the call, too.
+// Memory is the scratch memory of a goroutine that multiplies. The caller's memory holds the call,
+// too.
 type Memory struct {
 	k, s     []float32         // packed columns, and sums of products
 	rotated  []float32         // rows on their way into a product
@@ -20,7 +21,7 @@ type Memory struct {
 	scales   []float32         // and their scales
 	blocks   []blockwise.Row   // rows on their way into a product by blocks
 	routes   routes            // where they go, if they are of several matrices
-	inputs   preparation       // with these, of few rows, while the worker has a job
+	inputs   preparation       // prepared few rows, while the worker has a job
 	unpacked *blockwise.Memory // of a panel of it
 
 	multiplication multiplication
@@ -37,14 +38,14 @@ func (w *Memory) blockMemory() *blockwise.Memory {
 	return w.unpacked
 }
 
-// Forget lets go of the buffers of a caller whose tasks are done.
+// Forget clears references to the buffers of a caller whose tasks are done.
 func (w *Memory) Forget() {
 	if w.inputs.needs != 0 {
 		w.inputs = preparation{}
 	}
 }
 
-// Drop lets go of the caller's buffers when a call is over.
+// Drop clears all references to the caller's buffers after a call.
 func (w *Memory) Drop() {
 	if w.multiplication.t != nil {
 		w.multiplication = multiplication{}
@@ -52,17 +53,17 @@ func (w *Memory) Drop() {
 	w.products.drop()
 }
 
-// Work is work in tasks, which workers do in memory of their own.
+// Work is divided into tasks; each worker has its own memory.
 type Work interface {
-	Begin(w *Memory) // comes before the first task of each worker
+	Begin(w *Memory) // is called before the first task of each worker
 	Task(w *Memory, i int)
 }
 
 // Workers share the work of a call.
 type Workers interface {
-	// WorkersFor returns how many workers a call that takes about cost nanoseconds is for.
+	// WorkersFor returns the number of workers for a call of about cost nanoseconds.
 	WorkersFor(cost float64) int
-	// Share does all tasks of some work on so many of them.
+	// Share runs all tasks of x on that many workers.
 	Share(x Work, workers, tasks int, cost float64)
 }
 
@@ -115,7 +116,7 @@ func (w *Memory) MulExperts(on Workers, t *tuning.Row, dst, a *views.Tensor,
 	return nil
 }
 
-// multiply computes the products of a call, whose arguments are valid.
+// multiply computes the products of a call with valid arguments.
 func (w *Memory) multiply(on Workers, inputs preparation) {
 	q := &w.products
 	q.inputs = inputs

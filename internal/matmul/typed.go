@@ -16,12 +16,12 @@ import (
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
 // it is widened once into the panels that the ordinary kernels read.
 
-// WidenedRows rows of a share what was widened once, where that takes as long as many rows of
-// multiply-adds.
+// WidenedRows rows of a share widened columns where widening costs as much as the multiply-adds of
+// many rows.
 const WidenedRows = 4 * Rows
 
-// widenedCols columns are widened at a time, those that a tile of rows reads: more would not stay
-// in the nearest caches until the rows read them.
+// widenedCols columns are widened at a time, as many as a tile of rows reads: more would not stay
+// in the nearest caches until they are read.
 const widenedCols = 2 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, without scales of I8.
@@ -70,8 +70,8 @@ func (p *projection) multiplyWidened(u *productBlock) {
 	memories.Put(w)
 }
 
-// afterWidened is where the panels begin that are widened next, those of column c if the
-// block has that, 0 if they are not to be prefetched.
+// afterWidened returns the address of the panels that are widened next, at column c if the block
+// has it, 0 if they are not to be prefetched.
 func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	if c >= u.Cols {
 		k, c = k+Inner, 0
@@ -252,8 +252,7 @@ func (m *Matrix) rowsOfPanel(t *tuning.Row, dst views.Tensor, b, h int, outputs 
 	}
 }
 
-// decodePanel is some inner steps from k on of the panel of columns from first on, as float32: what
-// products multiply by.
+// decodePanel decodes some inner steps from k on of the panel of columns from first on to float32.
 func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
 	w *Memory) []float32 {
 	if m.format == kernel.F32 {
