@@ -6,50 +6,49 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// Assembly cannot be preempted, and the garbage collector waits for it. So no
-// assembly call may last longer than 100 µs on the slowest CPU that the
-// assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
-// memory. On arm64 it takes cycles of their own for loads, as small cores do that execute in
-// order. Larger calls are split; where does not change a bit.
-// CallProducts, of each architecture, bounds the multiply-adds of one call: 87 µs on that CPU,
-// on arm64 66.
+// Assembly cannot be preempted, and the garbage collector waits for it. So no assembly call may
+// last longer than 100 µs on the slowest supported CPU: one with a single 4-lane FMA a cycle at 1.5
+// GHz, which reads 2 GB/s from memory. On arm64 that CPU needs extra cycles for loads, as small
+// in-order cores do. Larger calls are split; the place of the split changes no bit. CallProducts,
+// one for each architecture, bounds the multiply-adds of one call: 87 µs on that CPU, 66 µs on
+// arm64.
 //
-// Not so if products or sums are subnormal: an Intel CPU then takes far longer for an
-// operation, and a call up to 4 ms. To bound that, all calls would have to be so much shorter.
+// The bound does not hold if products or sums are subnormal: an Intel CPU is then far slower, and a
+// call lasts up to 4 ms. To bound that, all calls would have to be as much shorter.
 const (
-	// CallMasked bounds those with values that are masked one by one: NEON does that with two more
-	// operations for each multiply-add.
+	// CallMasked bounds calls that mask values one by one: NEON needs two more operations for each
+	// multiply-add.
 	CallMasked = CallProducts / 4
 
-	// CallInPlaceProducts bounds those of floats.ScoreRows, which goes through keys in rows and
-	// transposes them. Fewer than InPlaceRows rows count as InPlaceRows: they wait for memory.
+	// CallInPlaceProducts bounds the multiply-adds of floats.ScoreRows, which reads keys in rows and
+	// transposes them. Fewer than InPlaceRows rows count as InPlaceRows, because they wait for memory.
 	CallInPlaceProducts = 1 << 16
 
 	// InPlaceDim is the dimension up to which keys are read in rows: there, a panel of
 	// them times InPlaceRows queries is one call.
 	InPlaceDim = CallInPlaceProducts / Panel / InPlaceRows
 
-	// CallCopies bounds the elements that one call writes packed, where it may have to read
-	// them and what it overwrites from memory.
+	// CallCopies bounds the elements that one call packs; both they and their destination may have to
+	// be read from memory.
 	CallCopies = 1 << 14
 
 	// CallElements bounds the elements of a vector function, with up to eight
 	// cycles for each: four times as many would do, if numbers were never subnormal.
 	CallElements = 1 << 12
 
-	// CallSoftcaps bounds those of softcap, whose squares are subnormal sooner.
+	// CallSoftcaps bounds the elements of softcap, whose squares are subnormal sooner.
 	CallSoftcaps = CallElements / 8
 
 	// CallRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
 	// as one of callRows. It reads 2¹⁵ elements at most: 65 µs.
 	CallRows = 16
 
-	// CallSteps is the length of chains of few rows and a whole block that one call takes: more
-	// panels side by side wait less than longer chains of one panel.
+	// CallSteps bounds the chains of a call with few rows and a whole block: more panels side by side
+	// wait less than longer chains of one panel.
 	CallSteps = CallProducts / CallRows / Block
 
-	// CallInner bounds the length of a chain of multiply-adds, each of which waits
-	// about four cycles for the one before, and is what a call with one panel may take.
+	// CallInner bounds the length of a chain of multiply-adds, each of which waits about four cycles
+	// for the one before, in a call with one panel.
 	CallInner = CallProducts / CallRows / Panel
 
 	// SplitRows: calls are split at multiples of it where possible, so that all but
@@ -66,8 +65,8 @@ func NextPiece(from, step, n int) int {
 	return from
 }
 
-// ProductsOf is how many multiply-adds a call counts as that goes through some elements for each
-// row.
+// ProductsOf returns the multiply-adds for which a call counts that processes some elements for
+// each row.
 func ProductsOf(rows, elements int) int { return max(rows, CallRows) * elements }
 
 // Reads tells a sanitizer of the build that a kernel reads the values of a block, panel by panel.

@@ -8,7 +8,7 @@ import (
 // LevelBounds are where a magnitude, in scales, is rounded to the next level.
 var LevelBounds = [7]float32{10.5, 22, 34, 47, 61.5, 79, 103}
 
-// levelSign is the bit of a code that says that its level is negative.
+// levelSign is the bit of a code that marks a negative level.
 const levelSign = 8
 
 // CodeOf is the code of the level of t, a number in scales.
@@ -22,8 +22,8 @@ func CodeOf(t float32) (code byte) {
 	return code | byte(bits>>31)*levelSign
 }
 
-// FoldCodes makes bytes of codes, whole groups of eight: of a group, the lower half of byte i is
-// code i, the upper half code 4 + i.
+// FoldCodes packs codes, in whole groups of eight, two to a byte: in a group, the lower half of
+// byte i is code i, the upper half code 4 + i.
 func FoldCodes(dst, codes []byte) {
 	for i := 0; i < len(codes); i += 8 {
 		x := binary.LittleEndian.Uint64(codes[i:])
@@ -44,7 +44,7 @@ func PutCodes(dst, codes []byte, upper bool) {
 	}
 }
 
-// SetCode makes code i of x.
+// SetCode sets code i of x.
 func SetCode(x []byte, i int, code byte) {
 	x[i/2] = x[i/2]&^(15<<(i%2*4)) | code<<(i%2*4)
 }

@@ -13,7 +13,7 @@ const (
 	I4
 )
 
-// Traits is what differs between formats.
+// Traits describes a format.
 type Traits struct {
 	Name    string
 	Bits    int  // of an element in memory,
@@ -39,7 +39,7 @@ func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
 // String returns the name of the format.
 func (f Format) String() string {
 	switch {
-	case f == -1: // what a matrix of blocks says
+	case f == -1: // as String names a matrix of blocks
 		return "Blocks"
 	case !f.Valid():
 		return fmt.Sprintf("Format(%d)", int(f))

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// The sizes and forms of what kernels read and write.
+// The sizes and layouts of the operands of kernels.
 
 const (
 	// Block is the number of keys of one online-softmax step. Blocks start at
@@ -53,11 +53,11 @@ const NegZero = 1 << 31
 
 var NegInf = float32(math.Inf(-1))
 
-// Which of several variants a call goes through, which return the same bits.
+// The choice among variants, which return the same bits.
 
-// TypedKernel says whether some rows over elements of fewer bits have 16 lanes, and how many panels
-// they read side by side, as gen/typed.go has it. One row of I8 and codes always have 16 lanes,
-// where there are such: they are widened another way.
+// TypedKernel returns, for some rows over elements of fewer bits, whether their kernel has 16 lanes
+// and how many panels it reads side by side, as in gen/typed.go. One row of I8 and codes always
+// have 16 lanes where the CPU has them, because they are widened another way.
 func TypedKernel(cpu *tuning.Row, t Format, rows int) (lanes16 bool, panels int) {
 	least := cpu.MinTypedRows16
 	if t == F16 || t == BF16 {
@@ -73,39 +73,39 @@ func TypedKernel(cpu *tuning.Row, t Format, rows int) (lanes16 bool, panels int)
 	return lanes16, 1
 }
 
-// Score prefetches memory that will be needed soon, while it has something to
-// compute: packing and adding a bias would wait for it otherwise. It prefetches
-// a row now and then, because processors drop prefetches when too many are under way.
+// While it computes, Score prefetches memory that will be needed soon; packing and adding a bias
+// would wait for it otherwise. It prefetches a row now and then, because processors drop prefetches
+// when too many are under way.
 
 // PrefetchHint is how kernels of few rows, which wait for memory, go through it. The zero value
 // prefetches nothing. No result depends on it, so the generic code does not look at it.
 type PrefetchHint struct {
-	// Pointer is where reading is, a window before what is prefetched page by page
-	// (gen/prefetch_pages.go), or in order; 0 if nothing is.
+	// Pointer is the address being read, a window before the address that is prefetched page by page
+	// (gen/prefetch_pages.go), or in order; 0 prefetches nothing.
 	Pointer     uintptr
 	PrefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew int  // and three to five rows, or any over elements of fewer bits
-	FourPanels  bool // one row takes four packed panels side by side, else one after another
+	FourPanels  bool // one row reads four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	InOrder bool
-	// what is a window after the pointer is prefetched line by line, not a line of each page in turn
+	// the window after the pointer is prefetched line by line, not a line of each page in turn
 	OneStream bool
-	Packed    bool // the call has packed keys, for rows enough that memory is not what they wait for
+	Packed    bool // the call has packed keys, for enough rows that they do not wait for memory
 }
 
-// Set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
-// no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
-// calls feel.)
+// Set sets the hint for this CPU's kernels that prefetch packed panels that many bytes ahead,
+// without a pointer. (Word by word: a copy of a struct that has just been written waits for the
+// stores, which slows small calls.)
 func (a *PrefetchHint) Set(cpu *tuning.Row, one, few int, inOrder bool) {
 	a.Pointer, a.InOrder, a.FourPanels = 0, inOrder, cpu.FourPanels
 	a.OneStream, a.Packed = false, false
 	a.PrefetchOne, a.PrefetchFew = one, few
 }
 
-// SetTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
-// have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
-// what lies before the last of these goes first. Values are prefetched as far ahead as keys, which
-// may be scaled: where the distance changes, some lines are requested twice, or never.
+// SetTyped is Set for some rows over elements of fewer bits, with panels of keys or of a matrix of
+// panelBytes. Lines are prefetched in the order of memory, but panels are read side by side, so the
+// distance includes the panels before the last of these. Values are prefetched as far ahead as
+// keys, which may be scaled: where the distance changes, some lines are prefetched twice, or never.
 func (a *PrefetchHint) SetTyped(cpu *tuning.Row, t Format, rows, panelBytes int, scaled bool) {
 	a.Pointer, a.InOrder, a.FourPanels = 0, false, cpu.FourPanels
 	_, panels := TypedKernel(cpu, t, rows)
@@ -117,27 +117,27 @@ func (a *PrefetchHint) SetTyped(cpu *tuning.Row, t Format, rows, panelBytes int,
 	a.PrefetchOne, a.PrefetchFew = ahead, ahead
 }
 
-// PrefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
-// looking for anything else, so the zero value is none: clear or fill it before the kernels of a
-// block; cleared, it stays so.
+// PrefetchQueue lists the memory that score prefetches, in order. Score reads it from the cursor to
+// the end without other checks, so the zero value is not valid: Clear or fill it before the kernels
+// of a block. A cleared queue stays clear.
 type PrefetchQueue struct {
 	left   int // rows of single panels until the next prefetch
 	every  int // rows of single panels from one prefetch to the next
-	cursor int // bytes from here to the run at hand
+	cursor int // bytes from here to the current run
 	End    int // and to where runs end
 
 	PrefetchHint
-	After int // rows of keys that follow those of the call and may be read
+	After int // rows of keys that follow the rows of the call and may be read
 
 	Runs [PairRuns + tokenRuns]PrefetchRun
 }
 
-// PrefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a
-// multiple of 4, they are prefetched from four places in turn, a quarter of the rows from each:
-// several pages side by side come faster.
+// PrefetchRun is rows of memory at equal distances. If tuned.QuarterSteps says so, and n is a
+// multiple of 4, they are prefetched from four places in turn, a quarter of the rows from each,
+// because several pages side by side are faster.
 type PrefetchRun struct {
 	At    uintptr // of the next row; not a pointer, for a stack may move
-	Step  int     // from a row to the one that is prefetched next, in bytes
+	Step  int     // from a row to the row that is prefetched next, in bytes
 	Lines int     // cache lines of a row, at least 1
 	N     int     // rows left
 	// Back is added to step after every fourth row, when n is a multiple of 4 again; 0 if in order.
@@ -159,13 +159,13 @@ const (
 
 const (
 	CacheLine = 64
-	PageBytes = 4096 // what one translation of an address is for
+	PageBytes = 4096 // the memory that one address translation covers
 
 	// PackedRows is from how many rows of a chunk on keys that are packed once count as packed for
 	// kernels: fewer wait for memory, for which 8 lanes do more.
 	PackedRows = 8
 
-	// PrefetchWindow is how far kernels prefetch page by page, as the generator has it.
+	// PrefetchWindow is the distance at which kernels prefetch page by page, as in the generator.
 	PrefetchWindow = 8 * PageBytes
 )
 
@@ -198,21 +198,20 @@ const (
 	SizeOfRun = int(unsafe.Sizeof(PrefetchRun{}))
 )
 
-// Advance says that n elements have been read.
+// Advance notes that n elements have been read.
 func (a *PrefetchQueue) Advance(n int) {
 	if a != nil && a.Pointer != 0 {
 		a.Pointer += uintptr(4 * n)
 	}
 }
 
-// ScoreLayout is the layout of packed keys for narrow.Accumulate, which makes products of n keys in
-// d dimensions of them.
+// ScoreLayout returns the layout of n packed keys of d dimensions for narrow.Accumulate.
 func ScoreLayout(t Format, d, n int) (l PanelLayout) {
 	l.OfKeys(t, d, n)
 	return l
 }
 
-// OfKeys makes a zero value ScoreLayout, where it stays, see prefetchHint.set.
+// OfKeys turns a zero value into ScoreLayout in place, see PrefetchHint.Set.
 func (l *PanelLayout) OfKeys(t Format, d, n int) {
 	l.Keys, l.Cols, l.Stride, l.PanelStride, l.Overwrite = d, n, Panel, d*Panel, true
 	switch t {
@@ -228,7 +227,7 @@ func PlaceOf(t Format, b *PanelLayout, k, c int) int {
 	switch t {
 	case I8:
 		return c/Panel*b.PanelStride + k/4*b.Stride + c%Panel*4 + k%4
-	case I4: // of codes, of which a byte has two
+	case I4: // two codes a byte
 		return 2*(c/Panel*b.PanelStride+k/8*b.Stride+c%Panel*4+k%4) + k%8/4
 	}
 	return c/Panel*b.PanelStride + k*b.Stride + c%Panel
@@ -271,8 +270,8 @@ func RawBytes[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
 }
 
-// Grow returns x, if it has n elements, or a slice that has. It never gets shorter: others may
-// rely on what they have seen.
+// Grow returns x, if it has n elements, or a slice that has. It never shrinks: callers may rely on
+// an earlier length.
 func Grow[T any](x []T, n int) []T {
 	if len(x) < n {
 		return make([]T, n)

@@ -1,7 +1,8 @@
 package kernel
 
-// Sums is rows of outputs to which kernels add what rows of weights weigh. Beside one, a kernel
-// takes the values and their layout, which says how many columns outputs and weights have.
+// Sums are rows of outputs to which kernels add values weighted by rows of weights. Kernels also
+// have as arguments the values and their layout, which says how many columns outputs and weights
+// have.
 type Sums struct {
 	O       []float32 // outputs
 	P       []float32 // weights; of a product of matrices, the rows of its left side

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Weights of blocks as float32, for products without Integers. Kernels that others have do it, one
-// after another in the L1 cache: blocks become bytes with sign, these float32, and then what they
-// are multiplied by and what is taken off.
+// Weights of blocks as float32, for products without Integers. Kernels of other packages do it, one
+// after another in the L1 cache: blocks become signed bytes, these become float32, are multiplied
+// by scales, and minima are subtracted.
 
 // Decode is decodeBlocksGeneric. It uses up memory.
 func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, memory *Memory) {
@@ -42,8 +42,8 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 	}
 }
 
-// factors is what makes weights of the integers of a panel: its d and dmin, and these times the
-// scales and minima at hand, repeated for factorRows inputs, which kernels take as one row.
+// factors converts the integers of a panel to weights: its d and dmin, and their products with the
+// current scales and minima, repeated for factorRows inputs, which kernels read as one row.
 type factors struct {
 	d      [2 * panel]float32
 	scales [factorRows * panel]float32
@@ -63,7 +63,7 @@ func (x *factors) begin(t blocks.Type, packed []byte) {
 	}
 }
 
-// apply makes weights of the integers of 32 inputs, which have a number in the packed block.
+// apply converts the integers of 32 inputs, whose number in the packed block is block, to weights.
 func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byte, block int) {
 	of := t.Traits()
 	at := packed[of.Header()+block*of.Part():][:of.Scales()]
@@ -96,7 +96,7 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 			}
 			x.multiply(isa, part)
 		}
-	case blocks.Pairs: // whose integers are multiplied by their scales
+	case blocks.Pairs: // integers are multiplied by their scales
 		for half, part := range halves {
 			copy(x.scales[:], x.d[:panel])
 			for c := range panel {
@@ -115,7 +115,7 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 	}
 }
 
-// add adds what is the same for all inputs.
+// add adds the term that is the same for all inputs.
 func (x *factors) add(isa tuning.ISA, w []float32) {
 	repeatFactors(&x.less)
 	floats.AddBias(isa, w, x.less[:], len(w)/kernel.Block, 1, 0, kernel.Block, 1)

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Products by matrices of blocks: plain loops, which kernels equal. Offsets are those that
-// package blocks describes.
+// Products by matrices of blocks: plain loops, which kernels equal. Package blocks describes the
+// offsets.
 
 // weights is 32 inputs of an output: of each half d·(scale·n) − dmin·min.
 type weights struct {
@@ -19,8 +19,8 @@ type weights struct {
 	minima [2]int32
 }
 
-// unpackBlockGeneric makes x the weights of an output in the panel of a number, of the inputs with
-// that number from x on, a packed block of type t.
+// unpackBlockGeneric sets x to the weights of output number output of the panel, for inputs number
+// block, from the packed block of type t.
 func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output int) {
 	of := t.Traits()
 	half := func(at int) uint16 { return binary.LittleEndian.Uint16(packed[2*(at*panel+output):]) }
@@ -63,7 +63,7 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 	}
 }
 
-// unpackCode is the code of one of blocks.Inputs of an output, whose words are given.
+// unpackCode returns the code of input i of blocks.Inputs of an output, from its words.
 func unpackCode(of *blocks.Traits, words []byte, output, block, i int) int8 {
 	group, in := i/4, 4*output+i%4
 	byteOf := func(word int) int8 { return int8(words[4*panel*word+in]) }
@@ -89,10 +89,10 @@ func unpackCode(of *blocks.Traits, words []byte, output, block, i int) int8 {
 	return nibble()
 }
 
-// tritOf is the digit of an input of the 32 with a number of 256. Bytes are five digits: those of
-// 32 bytes of the first 160 inputs, those of 16 of the next 80, and four of the last 4 bytes.
+// tritOf returns the digit of input i of the 32 inputs number block of 256. Bytes have five digits:
+// 32 bytes for the first 160 inputs, 16 bytes for the next 80; the last 4 bytes have four each.
 func tritOf(words []byte, output, block, i int) int8 {
-	at, count := block*blocks.Inputs+i, blocks.Inputs // of bytes that have a digit each
+	at, count := block*blocks.Inputs+i, blocks.Inputs // bytes with one digit each
 	first := 0
 	switch {
 	case at >= 240:
@@ -108,9 +108,9 @@ func tritOf(words []byte, output, block, i int) int8 {
 	return int8(int(code) * 3 >> 8)
 }
 
-// decodeBlocksGeneric makes dst the weights of the first 32·n inputs of a panel of outputs: that
-// of input k and output c is at k·panel + c. Products are exact; this order is that of ggml's
-// dequantize_row functions, with which zeros have the same signs.
+// decodeBlocksGeneric sets dst to the weights of the first 32·n inputs of a panel of outputs: the
+// weight of input k and output c is at k·panel + c. Products are exact. The order of operations is
+// that of ggml's dequantize_row functions, so that zeros have the same signs.
 func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 	var x weights
 	per, size := t.Traits().Inputs/blocks.Inputs, t.Traits().Packed

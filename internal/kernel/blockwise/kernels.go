@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// sumRows gives rows their scales, and what follows from their integers.
+// sumRows sets the scales of rows, and the sums of their integers.
 func sumRows(cpu *tuning.Row, dst []Row, scales []float32) {
 	operand.Updates(dst, len(dst))
 	operand.Reads(scales, len(dst))
@@ -29,7 +29,7 @@ func Multiply(cpu *tuning.Row, x *Product, memory *Memory) {
 	}
 	unit := rowsOfTile(cpu, x.Type)
 	rows := x.Rows / unit * unit
-	if rows < x.Rows { // what is left over is few rows
+	if rows < x.Rows { // the remaining rows are few
 		few := x.from(rows)
 		MultiplyFew(cpu, &few, nil)
 	}
@@ -68,8 +68,8 @@ func Multiply(cpu *tuning.Row, x *Product, memory *Memory) {
 }
 
 // MultiplyFew is Multiply of few rows and any number of panels, without memory for unpacked blocks.
-// Such calls wait for memory: it is read in one stream and requested ahead, towards the end that of
-// next, which is read after this, or nil.
+// Such calls wait for memory: it is read in one stream and prefetched, towards the end from next,
+// which is read after this, or nil.
 func MultiplyFew(cpu *tuning.Row, x *Product, next []byte) {
 	x.operands()
 	size, per := x.Type.Traits().Packed, x.perBlock()

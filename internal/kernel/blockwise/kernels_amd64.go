@@ -45,7 +45,7 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 	}
 }
 
-// takeOff subtracts a number from bytes of less than 128, of which none then borrows from the next.
+// takeOff subtracts a number from bytes less than 128, so that none borrows from the next.
 func takeOff(x *[unpackedBytes / 8]uint64, less uint64) {
 	const each = 0x0101010101010101
 	less *= each
@@ -75,7 +75,7 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 	switch {
 	case vnni(cpu):
 		return 4
-	case avxVNNI(cpu) && t.Traits().Scaling == blocks.Halves: // whose sums have more registers
+	case avxVNNI(cpu) && t.Traits().Scaling == blocks.Halves: // sums of halves need more registers
 		return 3
 	case avxVNNI(cpu):
 		return 4

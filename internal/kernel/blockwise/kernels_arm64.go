@@ -13,8 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Blocks are unpacked for SDOT, which takes bytes with sign: nibbles by TBL, and what belongs to
-// them eight bytes at a time in Go.
+// Blocks are unpacked for SDOT, which multiplies signed bytes: nibbles by TBL, other bits and
+// scales eight bytes at a time in Go.
 
 // nibbleValues is the table of nibbles that stay as they are.
 var nibbleValues = blocks.Levels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
@@ -113,7 +113,7 @@ func unpackCodes(of *blocks.Traits, to, words []byte, block int) {
 	}
 }
 
-// unpackFourBits unpacks nibbles, with Floats the nibbles of 16 inputs after those of the others.
+// unpackFourBits unpacks nibbles; with Floats, first the nibbles of the first 16 inputs.
 func unpackFourBits(of *blocks.Traits, to, words []byte) {
 	levels := of.Levels
 	if levels == nil {
@@ -129,7 +129,7 @@ func unpackFourBits(of *blocks.Traits, to, words []byte) {
 	}
 }
 
-// unpackScales makes the numbers that sums are multiplied by, in the order of kernels.
+// unpackScales computes the factors of sums, in the order of kernels.
 func unpackScales(of *blocks.Traits, to, from, part []byte) {
 	vector := func(v int, number func(c int) float32) {
 		for c := range panel {
@@ -174,7 +174,7 @@ func unpackScales(of *blocks.Traits, to, from, part []byte) {
 // putFloat puts number c.
 func putFloat(to []byte, c int, x float32) { *(*float32)(unsafe.Pointer(&to[4*c])) = x }
 
-// widenD makes floats of numbers in F16.
+// widenD widens numbers in F16 to float32.
 func widenD(to, from []byte) {
 	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[0])), &from[0], panel)
 }
@@ -185,18 +185,18 @@ func unpackNibbles(to, words []byte, levels *blocks.Levels) {
 		unpackedBytes/2)
 }
 
-// addBits adds to nibbles the upper bits that begin at one of each byte, and takes off less.
+// addBits adds to nibbles the upper bits, from bit from of each byte on, and subtracts less.
 func addBits(nibbles, bits []byte, from, mask, less uint64) {
 	const each = 0x0101010101010101
 	for i := 0; i < len(nibbles); i += 8 {
 		x := binary.LittleEndian.Uint64(nibbles[i:])
 		x |= binary.LittleEndian.Uint64(bits[i:]) >> from & (mask * each) << 4
-		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte takes from the next one
+		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte borrows from the next one
 		binary.LittleEndian.PutUint64(nibbles[i:], x)
 	}
 }
 
-// unpackPairs unpacks pairs of bits of a group, with third bits if there are any, and takes off
+// unpackPairs unpacks pairs of bits of a group, with third bits if there are any, and subtracts
 // less.
 func unpackPairs(to, words, bits []byte, g int, less uint64) {
 	const each = 0x0101010101010101
@@ -206,7 +206,7 @@ func unpackPairs(to, words, bits []byte, g int, less uint64) {
 		if bits != nil {
 			x |= binary.LittleEndian.Uint64(bits[i:]) >> g & each << 2
 		}
-		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte takes from the next one
+		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte borrows from the next one
 		binary.LittleEndian.PutUint64(to[i:], x)
 	}
 }

@@ -25,22 +25,22 @@ func (x *Product) from(row int) Product {
 	return y
 }
 
-// perBlock is how many times 32 inputs a packed block has.
+// perBlock returns how many groups of 32 inputs a packed block has.
 func (x *Product) perBlock() int { return x.Type.Traits().Inputs / blocks.Inputs }
 
 // PanelBytes is the bytes of a panel of packed blocks.
 func (x *Product) PanelBytes() int { return x.N / x.perBlock() * x.Type.Traits().Packed }
 
-// operands are what kernels read and write.
+// operands checks the memory that kernels read and write.
 func (x *Product) operands() {
 	operand.WritesRows(x.O, x.Rows, x.OStride, x.Panels*panel)
 	operand.ReadsRows(x.A, x.Rows, x.AStride, x.N)
 	operand.Reads(x.Packed, x.Panels*x.PanelBytes())
 }
 
-// blockCall is the argument of kernels of products: what a call of one multiplies. The generators
-// read here where its fields are (internal/dev/constants). It is set field by field: a copy of what
-// has just been written waits for the stores.
+// blockCall is the argument of a call of a product kernel. The generators read the offsets of its
+// fields from this declaration (internal/dev/constants). It is set field by field, because a copy
+// of a struct that has just been written waits for the stores.
 type blockCall struct {
 	o       *float32
 	a       *Row
@@ -53,7 +53,7 @@ type blockCall struct {
 	oStride int
 	aStride int
 	wStride int // from a panel of unpacked blocks to the next, in bytes
-	// Few rows request memory from request on, before so many blocks have been read, then from next.
+	// Few rows prefetch from request on until before blocks have been read, then from next.
 	before        int
 	request, next uintptr
 	overwrite     bool // outputs are 0 before

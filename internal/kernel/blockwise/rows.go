@@ -9,14 +9,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-const panel = blocks.Outputs // of a packed block, as many as the columns of other panels
+const panel = blocks.Outputs // of a packed block, as many as other panels have columns
 
 var _ [panel]struct{} = [kernel.Panel]struct{}{}
 
-// Row is 32 inputs of a row as integers, and their scale; one that is NaN makes the row's products
-// NaN. What follows is of the integers and for kernels that multiply by bytes to
-// which something was added. (Its size is no power of 2, so that rows
-// do not meet in the same sets of a cache.)
+// Row is 32 inputs of a row as integers, and their scale; a NaN scale makes the row's products NaN.
+// The other fields are derived from the integers, for kernels that multiply by bytes with a number
+// added. (The size of Row is no power of 2, so that rows do not compete for the same sets of a
+// cache.)
 type Row struct {
 	integers [blocks.Inputs]int8
 	scale    float32
@@ -29,7 +29,7 @@ type Row struct {
 // rowSize is the bytes of a Row.
 const rowSize = int(unsafe.Sizeof(Row{}))
 
-// Quantize makes integers of a row, 32 inputs at a time.
+// Quantize quantizes a row, 32 inputs at a time.
 func Quantize(cpu *tuning.Row, dst []Row, x []float32) {
 	const most = 64
 	var scales [most]float32
@@ -55,9 +55,9 @@ const (
 // unpackedBytes is the bytes of 32 inputs of 16 outputs, unpacked.
 const unpackedBytes = blocks.Inputs * panel
 
-// chunk blocks of a panel are unpacked at a time, and for more than Tile rows those of some panels,
-// which stay in the L1 cache: so few rows are read once for all of them. Tiles of AMX read them
-// from the L2 cache, and rows from L1.
+// chunk blocks of a panel are unpacked at a time, and for more than Tile rows the blocks of several
+// panels, which stay in the L1 cache, so that few rows are read once for all of them. Tiles of AMX
+// read them from the L2 cache, and rows from L1.
 const (
 	chunk      = 16
 	fewPanels  = 2
@@ -65,8 +65,8 @@ const (
 	Tile       = 12
 )
 
-// PanelsFor is how many panels Multiply takes at most for some rows: one for few of them, so that
-// one stream is read.
+// PanelsFor returns the most panels of a Multiply for some rows: one for few rows, so that one
+// stream is read.
 func PanelsFor(cpu *tuning.Row, t blocks.Type, rows int) int {
 	switch {
 	case rows <= Tile:

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Products by tiles of AMX: 16 rows of 32 inputs times those of 16 outputs are one instruction.
-// Sums of integers are exact, so the bits are those of the other kernels. Each call of assembly
-// configures the tiles and releases them.
+// Products by tiles of AMX: one instruction multiplies 16 rows of 32 inputs by 16 outputs. Sums of
+// integers are exact, so the bits equal the other kernels' bits. Each call of assembly configures
+// the tiles and releases them.
 
 // rowsOfAMX is the rows of a tile, sumBytes the bytes of its sums of the blocks of a chunk.
 const (
@@ -20,8 +20,8 @@ const (
 	sumBytes  = chunk * rowsOfAMX * panel * 4
 )
 
-// tileRows is how many of some rows go through tiles: whole tiles, of types whose blocks have one
-// sum. The others' take longer than with VNNI.
+// tileRows returns how many of the rows are multiplied by tiles: whole tiles, for types whose
+// blocks have one sum. Other types are slower by tiles than with VNNI.
 func tileRows(cpu *tuning.Row, t blocks.Type, rows int) int {
 	s := t.Traits().Scaling
 	if !cpu.AMX || rows < cpu.MinAMXBlockRows || s == blocks.Halves || s == blocks.Floats {
@@ -33,10 +33,10 @@ func tileRows(cpu *tuning.Row, t blocks.Type, rows int) int {
 // tileMemory is the bytes that multiplyTiles needs for sums, and before them for whole lines.
 const tileMemory = sumBytes + 64
 
-// multiplyTiles adds products of some first rows, of inputs from k on, and of all panels, of which
-// the call has the unpacked blocks. It uses up memory.
+// multiplyTiles adds products of the first rows, of inputs from k on, by all panels, whose unpacked
+// blocks are in the call. It overwrites memory.
 func multiplyTiles(p *Product, x *blockCall, memory []byte, k, rows int) {
-	// For a block, which has 8192 products, a tile takes up to 160 cycles at 1.5 GHz.
+	// A tile needs up to 160 cycles at 1.5 GHz for a block, which has 8192 products.
 	const most = 4 * kernel.CallIntegers
 	step := max(1, most/(rowsOfAMX*p.Panels*x.blocks*unpackedBytes)) * rowsOfAMX
 	call := *x // (operands that go through a pointer would escape)

@@ -13,7 +13,7 @@ import (
 // Lanes is how many partial sums there are, by index mod Lanes.
 const Lanes = 64
 
-// sum goes on with sums of elements: lane_i%64 += x_i. All calls for one sum but the last have a
+// sum continues sums of elements: lane_i%64 += x_i. All calls for one sum but the last have a
 // multiple of 64 elements.
 func sumGeneric(lane *[Lanes]float32, x []float32) {
 	for i, e := range x {
@@ -21,7 +21,7 @@ func sumGeneric(lane *[Lanes]float32, x []float32) {
 	}
 }
 
-// sumSquares goes on with chains: lane_i%64 = FMA(d, d, lane_i%64), d = x_i − mean.
+// sumSquares continues chains: lane_i%64 = FMA(d, d, lane_i%64), d = x_i − mean.
 func sumSquaresGeneric(lane *[Lanes]float32, x []float32, mean float32) {
 	for i, e := range x {
 		d := e - mean
@@ -29,7 +29,7 @@ func sumSquaresGeneric(lane *[Lanes]float32, x []float32, mean float32) {
 	}
 }
 
-// addSquares is dst = a + b and goes on with the chains of its squares.
+// addSquares is dst = a + b and continues the chains of its squares.
 func addSquaresGeneric(lane *[Lanes]float32, dst, a, b []float32) {
 	for i, e := range a {
 		s := e + b[i]
@@ -112,8 +112,8 @@ func gateClampedGeneric(dst, gate, up []float32, alpha, limit float32) {
 	}
 }
 
-// rotateHalves turns pairs of channels (i, i+half): y₀ = FMA(x₀, c, −(x₁·s)), y₁ =
-// FMA(x₁, c, x₀·s). The other way round s is −s.
+// rotateHalves rotates pairs of channels (i, i+half): y₀ = FMA(x₀, c, −(x₁·s)), y₁ = FMA(x₁, c,
+// x₀·s). If inverse, s is −s.
 func rotateHalvesGeneric(dst, x, c, s []float32, half int, inverse bool) {
 	for i := range c {
 		x0, x1, sine := x[i], x[half+i], turned(s[i], inverse)
@@ -156,7 +156,7 @@ func siluGateGeneric(dst, x, up []float32) {
 // Function is an activation.
 type Function int
 
-// What is computed of each element.
+// The functions of single elements.
 const (
 	SiLU Function = iota
 	GELU

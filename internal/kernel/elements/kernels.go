@@ -68,9 +68,8 @@ func reads(n int, a, b []float32) {
 	operand.Reads(b, n)
 }
 
-// Ahead is how far after what they read, and after what they write, kernels prefetch, in bytes:
-// what memory should bring while they compute. It need not exist. 0 is nothing that they do not
-// need at once.
+// Ahead is the distance in bytes at which kernels prefetch after the address they read, and after
+// the address they write. The memory there need not exist. 0 prefetches only the line in use.
 type Ahead struct{ X, Dst int }
 
 // Scale is dst = x·r, and that ·weight if there is one.
@@ -99,7 +98,7 @@ func Scale(isa tuning.ISA, dst, x, weight []float32, r float32, a Ahead) {
 	}
 }
 
-// What a weight and a bias are that are not given, for a piece.
+// The weight and the bias of a piece if there are none.
 var ones, zeros = func() (one, zero [kernel.CallElements]float32) {
 	for i := range one {
 		one[i] = 1
@@ -205,7 +204,7 @@ func Activate(isa tuning.ISA, dst, x []float32, f Function, a Ahead) {
 	}
 }
 
-// callActivations bounds the elements of one call: one in float64 takes most.
+// callActivations bounds the elements of one call: functions in float64 are slowest.
 const callActivations = kernel.CallElements / 4
 
 // activateStep is activate of checked operands, in one call.
@@ -274,8 +273,8 @@ func GateClamped(isa tuning.ISA, dst, gate, up []float32, alpha, limit float32, 
 	}
 }
 
-// RotateHalves turns pairs of channels (i, i + half), one for each element of c, by angles with the
-// cosines c and the sines s, or if inverse the other way round.
+// RotateHalves rotates pairs of channels (i, i + half), one for each element of c, by angles with
+// the cosines c and the sines s, or if inverse by the opposite angles.
 func RotateHalves(isa tuning.ISA, dst, x, c, s []float32, half int, inverse bool) {
 	n := len(c)
 	operand.ReadsRows(x, 2, half, n)
@@ -310,7 +309,7 @@ func RotatePairs(isa tuning.ISA, dst, x, c, s []float32, inverse bool) {
 // callPairs bounds the pairs of one call.
 const callPairs = kernel.CallElements / 2
 
-// flips has the bit that changes a sine's sign, if it is to be changed.
+// flips returns the sign bit if the sines are to change their sign, else 0.
 func flips(inverse bool) float32 {
 	if inverse {
 		return float32(math.Copysign(0, -1))

@@ -31,7 +31,7 @@ func softplusStep(isa tuning.ISA, dst, x *float32, n int, a Ahead) {
 //go:noescape
 func softplusSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
-// Those with 16 lanes.
+// Kernels with 16 lanes.
 
 //go:noescape
 func geluAVX512(dst, x *float32, n, xAhead, dstAhead int)

@@ -14,7 +14,7 @@ func geluTanhStep(_ tuning.ISA, dst, x *float32, n int, a Ahead) {
 	geluTanhSIMD(dst, x, n, a.X, a.Dst)
 }
 
-// Softplus is in float64: Go, whose fused multiply-adds are instructions here.
+// Softplus is computed in float64 by Go code, whose fused multiply-adds are instructions here.
 func softplusStep(_ tuning.ISA, dst, x *float32, n int, _ Ahead) {
 	activateGeneric(unsafe.Slice(dst, n), unsafe.Slice(x, n), Softplus)
 }

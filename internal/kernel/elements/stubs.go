@@ -7,8 +7,8 @@ import "github.com/seed-1415985d/attn/internal/tuning"
 // vectors reports whether there are kernels.
 func vectors(isa tuning.ISA) bool { return isa.SIMD() }
 
-// sumSIMD goes on with sums of n elements, all calls for one sum but the last with a multiple of
-// 64, and returns the lanes' sum. A nil lane is zeros. It works like sumGeneric.
+// sumSIMD continues sums of n elements, all calls for one sum but the last with a multiple of 64,
+// and returns the lanes' sum. A nil lane is zeros. It works like sumGeneric.
 //
 //go:noescape
 func sumSIMD(lane *[Lanes]float32, x *float32, n int) float32

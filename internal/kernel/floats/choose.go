@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// MaximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up
-	// to maxTileRows.
+	// MaximaRows divides the number of rows of a call of scoreMaxima; softmaxMaxima has up to
+	// maxTileRows.
 	MaximaRows = 6
 
 	// MaximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in
@@ -23,9 +23,9 @@ type Variants struct {
 	Maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
 }
 
-// Choose chooses the variants for some rows of queries, their d dimensions, and whether the
-// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0.
-// Lanes16 goes before Maxima, where both are true.
+// Choose chooses the variants for some rows of queries, their d dimensions, and whether the call
+// has packed keys. An argument on which the called kernel does not depend is 0. Lanes16 has
+// priority over Maxima.
 func Choose(cpu *tuning.Row, rows, d int, packed bool) Variants {
 	from := cpu.MinRows16
 	if packed {
@@ -38,12 +38,12 @@ func Choose(cpu *tuning.Row, rows, d int, packed bool) Variants {
 	}
 }
 
-// FullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
-// that are products and nothing more. They go through the kernels one after another, with
-// operands that are checked once for all tiles.
+// FullTile is the common part of the tiles of a block whose rows see all of its keys and whose
+// scores are plain products. The kernels run one after another, with operands that are checked once
+// for all tiles.
 type FullTile struct {
 	S, Alpha, Maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
-	K, V             *float32 // packed keys; values as layout says
+	K, V             *float32 // packed keys; values in the given layout
 	D, OStride       int
 	C                float32 // u·log₂e, u being the unit of scores
 	Layout           *kernel.PanelLayout

@@ -8,16 +8,16 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// This file is the specification of the numeric contract: every assembly
-// kernel returns the bits that these loops return. Each rounding is explicit,
-// as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation. A chain is FMA
-// after FMA, each adding to the one before; f32.Chains goes on with eight of them side by side.
+// This file is the specification of the numeric contract: every assembly kernel returns the bits
+// that these loops return. Each rounding is explicit, as float32(…) or f32.FMA, because compilers
+// may fuse x·y + z into one operation. A chain is FMA after FMA, each adding to the one before;
+// f32.Chains continues eight of them side by side.
 //
-// One block of keys goes through the kernels in this order: PackKeys and PackValues,
-// unless rows are read in place; score; softcap, AddBias and alibi as the options want; softmax, or
+// One block of keys goes through the kernels in this order: PackKeys and PackValues, unless rows
+// are read in place; score; softcap, AddBias and alibi as the options say; softmax, or
 // softmaxMasked where some row does not see some key; accumulate, or AccumulateMasked where such a
-// key's value may be NaN or infinite. After the last block, normalize divides by the sums. What
-// becomes of rows that have seen no score above −Inf is decided by clearMasked.
+// key's value may be NaN or infinite. After the last block, normalize divides by the sums.
+// clearMasked handles rows that have seen no score above −Inf.
 
 // PackKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
 // goes to dst[(j/panel*d + x)*panel + j%panel]. In the last panel, keys from n on
@@ -61,7 +61,7 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// scoreMaxima is score, and leaves the maxima of the rows, see fullTile.
+// scoreMaxima is score that also returns the maxima of the rows, see FullTile.
 func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	scoreGeneric(s, q, k, rows, d, panels)
 	maximaOf(maxima, s, rows, panels*kernel.Panel)
@@ -83,7 +83,7 @@ func maximaOf(maxima, s []float32, rows, n int) {
 	}
 }
 
-// softmaxMaxima is softmax: the maxima of the scores say nothing new.
+// softmaxMaxima is softmax with known maxima of the scores, which this specification does not need.
 func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
 	return softmaxGeneric(s, m, l, alpha, rows, c)
 }
@@ -94,8 +94,8 @@ type KeyRows struct {
 	Stride, N int // from a key to the next, and how many there are
 }
 
-// ScoreRows is score on n keys in place, in rows that are stride apart. Few queries
-// do not make packing worth while.
+// ScoreRows is score on n keys in place, in rows that are stride apart. For few queries packing
+// costs more than it saves.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 	var part [kernel.Block * f32.Lanes]float32 // of some keys, side by side
 	whole := n / f32.Lanes * f32.Lanes
@@ -128,9 +128,9 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 }
 
 // softmax is one step of the online softmax, for rows that see all Block keys. It turns the scores
-// into weights 2^((s − m)·c), moves m on to the new maximum and l to the new sum, and leaves in
-// alpha the factor by which what was summed before must shrink. It reports whether some row has
-// still seen no score above −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
+// into weights 2^((s − m)·c), updates the maximum m and the sum l, and sets alpha to the factor by
+// which earlier sums must be multiplied. It reports whether some row has still seen no score above
+// −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
 func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 	for r := range rows {
 		if softmaxRow(s[r*kernel.Block:][:kernel.Block], &m[r], &l[r], &alpha[r], ^uint64(0), c) {
@@ -194,7 +194,7 @@ func accumulateGeneric(x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
 	}
 }
 
-// BeginOutputs makes outputs of row r what the values of a block are added to.
+// BeginOutputs prepares the outputs of row r, to which the values of a block are added.
 func BeginOutputs(o, alpha []float32, r int, overwrite bool) {
 	switch {
 	case overwrite:
@@ -206,7 +206,7 @@ func BeginOutputs(o, alpha []float32, r int, overwrite bool) {
 	}
 }
 
-// AddValues is o_c = FMA(p_j, v_jc, o_c) for ascending j. Where values are, panelLayout says.
+// AddValues is o_c = FMA(p_j, v_jc, o_c) for ascending j. PanelLayout describes where values are.
 func AddValues(o, p, v []float32, stride, panelStride int) {
 	for c := 0; c < len(o); c += f32.Lanes {
 		from := v[c/kernel.Panel*panelStride+c%kernel.Panel:]
@@ -222,8 +222,8 @@ func AddValues(o, p, v []float32, stride, panelStride int) {
 	}
 }
 
-// AccumulateMasked is accumulate where a weight with its sign bit set marks a
-// key that the row does not see: its value is taken as 0, whatever it is.
+// AccumulateMasked is accumulate where a weight with its sign bit set marks a key that the row does
+// not see: its value counts as 0, whatever it is.
 func accumulateMaskedGeneric(x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
 	var zeros [kernel.Panel]float32
 	for r := range x.Rows {
@@ -310,7 +310,7 @@ func alibiGeneric(s []float32, slope float32, first int) {
 }
 
 // AddBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row. Rows of bias
-// are stride apart; of s it takes every step-th row.
+// are stride apart; they apply to every step-th row of s.
 func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
@@ -320,9 +320,9 @@ func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	}
 }
 
-// MaskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hides one so
-// and whether some bias is neither that nor ±0. Rows are n keys, the first of which is key lo of
-// the block; of visible it takes every step-th row.
+// MaskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hid a key and
+// whether some bias is neither −Inf nor ±0. Rows are n keys, the first of which is key lo of the
+// block; they apply to every step-th row of visible.
 func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	for r := range rows {
@@ -338,8 +338,8 @@ func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
 	return hides, adds
 }
 
-// MaskKeys clears the bits of keys where a row's mask is false, and returns the keys
-// that all of these rows see. Rows and keys are those of maskBias.
+// MaskKeys clears the bits of keys where a row's mask is false, and returns the keys that all of
+// these rows see. Rows and keys are as in MaskBias.
 func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
@@ -353,8 +353,8 @@ func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n in
 	return every
 }
 
-// weights is dst_j = 2^((s_j − m)·c)·r, and +0 for keys without a bit in visible, as all
-// have from Block on.
+// weights is dst_j = 2^((s_j − m)·c)·r, and +0 for keys without a bit in visible, including all
+// keys from Block on.
 func weightsGeneric(dst, s []float32, m, r, c float32, visible uint64) {
 	for j := range dst {
 		dst[j] = 0

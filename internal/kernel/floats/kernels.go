@@ -22,7 +22,7 @@ func PackKeys(cpu *tuning.Row, dst, k []float32, stride, n, d int) {
 	packKeysSIMD(&dst[0], &k[0], stride, n, d, cpu.Reads == tuning.SequentialReads)
 }
 
-// splitPackKeys takes a panel at a time, and of that fewer dimensions.
+// splitPackKeys packs a panel at a time, and fewer of its dimensions.
 func splitPackKeys(cpu *tuning.Row, dst, k []float32, stride, n, d int) {
 	const step = kernel.CallCopies / kernel.Panel
 	inOrder := cpu.Reads == tuning.SequentialReads
@@ -51,7 +51,7 @@ func PackValues(cpu *tuning.Row, dst, v []float32, stride, n, d int) {
 	}
 }
 
-// Score is scoreGeneric that prefetches what is next in a queue, or nothing if that is nil.
+// Score is scoreGeneric that prefetches the next memory of a queue, or nothing if the queue is nil.
 func Score(cpu *tuning.Row, s, q, k []float32, rows, d, panels int, next *kernel.PrefetchQueue) {
 	operand.WritesRows(s, rows, kernel.Block, panels*kernel.Panel)
 	operand.Reads(q, rows*d)
@@ -67,7 +67,7 @@ func Score(cpu *tuning.Row, s, q, k []float32, rows, d, panels int, next *kernel
 	scoreStep(cpu, &s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
-// splitScore takes fewer rows at a time, or if these would be few, fewer panels.
+// splitScore computes fewer rows at a time, or if these would be few, fewer panels.
 func splitScore(cpu *tuning.Row, s, q, k []float32, rows, d, panels int,
 	next *kernel.PrefetchQueue) {
 	switch {
@@ -99,9 +99,8 @@ func splitScore(cpu *tuning.Row, s, q, k []float32, rows, d, panels int,
 	}
 }
 
-// chainScore takes a part of the dimension at a time. Packed keys have the form
-// of values, with the dimension in the place of keys, so accumulate can go on
-// with the chains where the part before has left them.
+// chainScore computes a part of the dimensions at a time. Packed keys have the layout of values,
+// with dimensions in the place of keys, so accumulate can continue the chains of the part before.
 func chainScore(cpu *tuning.Row, s, q, k []float32, rows, d, panels int) {
 	const step = 512
 	for x := 0; x < d; x += step {
@@ -113,13 +112,13 @@ func chainScore(cpu *tuning.Row, s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// ScoreRows takes keys that lie in rows.
+// ScoreRows computes scores of keys in rows.
 func ScoreRows(isa tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	next *kernel.PrefetchQueue) {
 	k, stride, n := keys.K, keys.Stride, keys.N
 	operand.WritesRows(s, rows, kernel.Block, n)
 	operand.Reads(q, rows*d)
-	touched := 0 // of the rows after those of the call
+	touched := 0 // rows after the rows of the call
 	if next != nil && next.InOrder {
 		touched = min(next.After, kernel.Panel)
 	}
@@ -142,8 +141,8 @@ func ScoreRows(isa tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
 }
 
-// splitScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
-// d ≤ inPlaceDim leaves at least one.
+// splitScoreRows computes fewer rows at a time, and fewer keys: whole panels, at least one since d
+// ≤ inPlaceDim.
 func splitScoreRows(isa tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	next *kernel.PrefetchQueue) {
 	if rows > kernel.InPlaceRows {
@@ -232,8 +231,8 @@ func productsOf(cpu *tuning.Row, rows int, b *kernel.PanelLayout) int {
 	return kernel.CallProducts
 }
 
-// splitAccumulate takes fewer columns at a time, so that a panel of values stays
-// in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
+// splitAccumulate computes fewer columns at a time, so that a panel of values stays in the cache
+// for all rows, or one panel and fewer rows. There are at most CallInner keys.
 func splitAccumulate(cpu *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout,
 	masked bool) {
 	rows, limit := x.Rows, productsOf(cpu, x.Rows, b)
@@ -358,7 +357,7 @@ func Normalize(isa tuning.ISA, dst, o, l []float32, rows, n, dstStride, oStride 
 		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
-	// a row takes some time, however short
+	// a row costs a minimum, however short it is
 	step := max(1, kernel.CallElements/kernel.RoundUp(n, kernel.Panel))
 	for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
 		end := min(r+step, rows)
@@ -382,7 +381,7 @@ func Merge(isa tuning.ISA, o, b []float32, x, y float32) {
 	}
 }
 
-// MergeRows is merge of rows of n columns, which follow each other, with factors of their own.
+// MergeRows merges contiguous rows of n columns, each with its own factors.
 func MergeRows(isa tuning.ISA, o, b, x, y []float32, n int) {
 	if !isa.SIMD() || n == 0 || n > kernel.CallElements {
 		for r := range x {

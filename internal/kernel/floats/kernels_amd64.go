@@ -8,18 +8,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// inPlaceKeys is how many keys ScoreRows takes together.
+// inPlaceKeys is the number of keys that ScoreRows handles together.
 const inPlaceKeys = 8
 
 // scoreMaximaSIMD multiplies queries, MaximaRows at a time and of at least MaximaDim dimensions, by
-// packed keys, and prefetches what comes next. It works like scoreMaximaGeneric.
+// packed keys, and prefetches. It works like scoreMaximaGeneric.
 //
 //go:noescape
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
-// softmaxSIMD is one online-softmax step. It works like softmaxGeneric, with maxima, if these are
-// not nil, like softmaxMaximaGeneric, and with visible, which comes without maxima, like
-// softmaxMaskedGeneric.
+// softmaxSIMD is one online-softmax step. It works like softmaxGeneric; if maxima is not nil, like
+// softmaxMaximaGeneric; and if visible is not nil, like softmaxMaskedGeneric. At most one of the
+// two is not nil.
 //
 //go:noescape
 func softmaxSIMD(s, m, l, alpha, maxima *float32, visible *uint64, rows int,
@@ -115,7 +115,7 @@ func normalizeStep(isa tuning.ISA, dst, o, l *float32, rows, n, dstStride, oStri
 	normalizeSIMD(dst, o, l, rows, n, dstStride, oStride)
 }
 
-// Add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// Add computes score, softmax and accumulate for rows of queries. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *FullTile) Add(cpu *tuning.Row, q, m, l, o *float32, rows int) (masked bool) {
 	use := Choose(cpu, rows, t.D, t.Layout.Packed)
@@ -160,8 +160,8 @@ func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *ke
 
 // Keys to values.
 
-// SoftmaxScaled is softmax of one row that sees all keys of a block, whose scores are multiplied by
-// the scales of their keys before, and whose weights by those of their values after.
+// SoftmaxScaled is softmax of one row that sees all keys of a block. Scores are first multiplied by
+// the scales of their keys, and weights afterwards by the scales of their values.
 func SoftmaxScaled(cpu *tuning.Row, s, m, l, alpha, keys, values []float32,
 	c float32) (masked bool) {
 	operand.Updates(s, kernel.Block)
@@ -197,9 +197,9 @@ func TransposeHalves(isa tuning.ISA, dst, k []uint16, d, cols, n int) {
 	}
 }
 
-// TransposeGroups is TransposeFloats for integers in groups of four, see kernel_typed.go: groups of
+// TransposeGroups is TransposeFloats for integers in groups of four, see package narrow: groups of
 // four channels of one key become groups of four keys of one channel. Values have width columns;
-// those that are no channel become 0.
+// columns after the last channel become 0.
 func TransposeGroups(isa tuning.ISA, dst, k []byte, d, cols, width, n int) {
 	panels, row := kernel.RoundUp(n, kernel.Panel)/kernel.Panel, kernel.RoundUp(d, 4)*kernel.Panel
 	operand.ReadsRows(k, panels, row, kernel.RoundUp(cols, 4)*kernel.Panel)
@@ -218,8 +218,8 @@ func TransposeGroups(isa tuning.ISA, dst, k []byte, d, cols, width, n int) {
 	}
 }
 
-// transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for so
-// many squares of 16 keys, which are stride apart.
+// transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for some
+// squares of 16 keys, stride apart.
 func transposeFloatsStep(isa tuning.ISA, dst, k *float32, stride, squares, panels int) {
 	if isa.Lanes16() {
 		transposeFloatsAVX512(dst, k, stride, squares, panels)
@@ -251,8 +251,8 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 
 // Over fewer bits.
 
-// softmaxScaledSIMD is one online-softmax step of a row, whose scores and weights are multiplied by
-// scales. It works like softmaxScaledGeneric.
+// softmaxScaledSIMD is one online-softmax step of a row with scaled scores and weights. It works
+// like softmaxScaledGeneric.
 //
 //go:noescape
 func softmaxScaledSIMD(s, m, l, alpha, keyScales, scales *float32, c float32) (masked bool)

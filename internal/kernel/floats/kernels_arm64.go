@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// inPlaceKeys is how many keys ScoreRows takes together.
+// inPlaceKeys is the number of keys that ScoreRows handles together.
 const inPlaceKeys = 16
 
 // addBiasRowSIMD adds a bias to one row of n ≤ Block scores.
@@ -18,8 +18,8 @@ const inPlaceKeys = 16
 //go:noescape
 func addBiasRowSIMD(s, bias *float32, n int, u float32)
 
-// maskBiasRowSIMD returns bits of n ≤ Block keys: those that a bias does not mask, and those to
-// which it adds something.
+// maskBiasRowSIMD returns bits of n ≤ Block keys: keys that a bias does not mask, and keys to which
+// it adds something.
 //
 //go:noescape
 func maskBiasRowSIMD(bias *float32, n int) (visible, adds uint64)
@@ -108,7 +108,7 @@ func accumulateStep(cpu *tuning.Row, x *kernel.Sums, v *float32, b *kernel.Panel
 	accumulateSIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 }
 
-// Add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// Add computes score, softmax and accumulate for rows of queries. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *FullTile) Add(cpu *tuning.Row, q, m, l, o *float32, rows int) (masked bool) {
 	scoreSIMD(t.S, q, t.K, rows, t.D, kernel.Block/kernel.Panel, t.Queue)
@@ -128,4 +128,4 @@ func transposeFloatsStep(isa tuning.ISA, dst, k *float32, stride, squares, panel
 	}
 }
 
-// Kernels in integers are those of products of four bytes.
+// Kernels in integers multiply four bytes at once.

@@ -14,9 +14,9 @@ func TransposeHalves(isa tuning.ISA, dst, k []uint16, d, cols, n int) {
 	transposeGeneric(dst, k, d, cols, n)
 }
 
-// TransposeGroups is TransposeFloats for integers in groups of four, see kernel_typed.go: groups of
+// TransposeGroups is TransposeFloats for integers in groups of four, see package narrow: groups of
 // four channels of one key become groups of four keys of one channel. Values have width columns;
-// those that are no channel become 0.
+// columns after the last channel become 0.
 func TransposeGroups(isa tuning.ISA, dst, k []byte, d, cols, width, n int) {
 	panels, row := kernel.RoundUp(n, kernel.Panel)/kernel.Panel, kernel.RoundUp(d, 4)*kernel.Panel
 	operand.ReadsRows(k, panels, row, kernel.RoundUp(cols, 4)*kernel.Panel)
@@ -26,8 +26,8 @@ func TransposeGroups(isa tuning.ISA, dst, k []byte, d, cols, width, n int) {
 	}
 }
 
-// SoftmaxScaled is softmax of one row that sees all keys of a block, whose scores are multiplied by
-// the scales of their keys before, and whose weights by those of their values after.
+// SoftmaxScaled is softmax of one row that sees all keys of a block. Scores are first multiplied by
+// the scales of their keys, and weights afterwards by the scales of their values.
 func SoftmaxScaled(cpu *tuning.Row, s, m, l, alpha, keys, values []float32,
 	c float32) (masked bool) {
 	ScaleColumns(cpu.ISA, s, keys, 1, kernel.Block, kernel.Block)

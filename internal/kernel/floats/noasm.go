@@ -108,7 +108,7 @@ func AllFinite(_ tuning.ISA, x []float32) bool {
 	return allFiniteGeneric(x)
 }
 
-// Add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// Add computes score, softmax and accumulate for rows of queries. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *FullTile) Add(_ *tuning.Row, q, m, l, o *float32, rows int) (masked bool) {
 	scores, alpha := unsafe.Slice(t.S, rows*kernel.Block), unsafe.Slice(t.Alpha, rows)

@@ -6,8 +6,8 @@ import "github.com/seed-1415985d/attn/internal/kernel"
 
 // Stubs of the kernels that each architecture's assembly has: their names end in SIMD. (On arm64
 // normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.)
-// Those of one architecture are in its file, and names that end in Step there choose between
-// kernels. Whoever calls them has checked all lengths; pointers are to the first element and every
+// Stubs of one architecture are in its file, and functions there whose names end in Step choose
+// between kernels. Callers have checked all lengths; pointers point to the first element and every
 // count is at least 1.
 
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
@@ -20,13 +20,12 @@ func packKeysSIMD(dst, k *float32, stride, n, d int, inOrder bool)
 //go:noescape
 func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)
 
-// scoreSIMD multiplies queries by packed keys and prefetches what comes next. It
-// works like scoreGeneric.
+// scoreSIMD multiplies queries by packed keys and prefetches. It works like scoreGeneric.
 //
 //go:noescape
 func scoreSIMD(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
-// scoreRowsSIMD multiplies queries by keys in rows and may prefetch what comes next. It works like
+// scoreRowsSIMD multiplies queries by keys in rows and may prefetch. It works like
 // scoreRowsGeneric.
 //
 //go:noescape

@@ -7,13 +7,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Keys to values: where values are part of keys, what keys have side by side, 16 keys of one
-// channel, values have one after another, and 16 channels of one key side by side. So squares of
-// 16 × 16 elements are transposed.
+// Keys to values, where values are part of keys: packed keys have 16 keys of one channel side by
+// side, packed values 16 channels of one key. So squares of 16 × 16 elements are transposed.
 
 // TransposeFloats brings the first cols channels of n packed keys of d dimensions, in whole panels,
 // to the order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
-// dst[(c/panel*Block + j)*panel + c%panel]. What completes the last panel of channels is 0.
+// dst[(c/panel*Block + j)*panel + c%panel]. The padding of the last panel of channels is 0.
 func TransposeFloats(isa tuning.ISA, dst, k []float32, d, cols, n int) {
 	transposes(dst, k, d, cols, n)
 	if !isa.SIMD() {

@@ -14,8 +14,8 @@ func encodeGeneric(dst []byte, x []float32, scale float32) {
 	}
 }
 
-// EncodeRows makes codes of rows of n finite elements, and finds their scales. What completes rows
-// of dstStride codes is 0.
+// EncodeRows encodes rows of n finite elements, and finds their scales. The padding of rows to
+// dstStride codes is 0.
 func EncodeRows(isa tuning.ISA, dst []byte, scales, x []float32, rows, n, dstStride, xStride int) {
 	for r := range rows {
 		row, to := x[r*xStride:][:n], dst[r*dstStride:][:dstStride]
@@ -48,12 +48,13 @@ func accumulateInt4Generic(x *integers.Sums, v []byte, b *kernel.PanelLayout) {
 	integers.AccumulateGeneric(kernel.I4, x, v, b)
 }
 
-// LevelLayout says where the levels of rows of vectors of 64 bytes go, in bytes.
+// LevelLayout says where levels are written, for rows of vectors of 64 bytes; distances are in
+// bytes.
 type LevelLayout struct {
 	Rows, Vectors int // of a row
-	Row           int // from the levels of a row to those of the next
-	Step          int // from those of a vector's lower halves to the next vector's,
-	Upper         int // and to those of its upper halves
+	Row           int // from the levels of a row to the next row's
+	Step          int // from the levels of a vector's lower halves to the next vector's,
+	Upper         int // and to the levels of its upper halves
 }
 
 func lookUpGeneric(dst, src []byte, l *LevelLayout) {

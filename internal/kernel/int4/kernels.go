@@ -10,11 +10,12 @@ import (
 )
 
 // I4: an element is a code of four bits for one of 16 levels, which are integers of I8. Kernels of
-// integers and of I8 read levels, so codes are looked up on their way.
+// integers and of I8 read levels, so codes are looked up while they are loaded.
 //
 // Codes lie so that a look-up of 64 bytes gives two vectors of I8: the lower halves of bytes are
-// the codes of a group of four steps of 16 columns (see kernel_typed.go), the upper halves those of
-// the next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 + k%4.
+// the codes of a group of four steps of 16 columns (see package narrow), the upper halves the codes
+// of the next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 +
+// k%4.
 
 // Encode is dst = the codes of x/scale, rounded once; all codes are 0 if the scale is.
 func Encode(isa tuning.ISA, dst []byte, x []float32, scale float32) {
@@ -83,8 +84,8 @@ func Accumulate(cpu *tuning.Row, x *integers.Sums, v []byte, b *kernel.PanelLayo
 	b.Cols = all
 }
 
-// LookUp is dst = the levels of src, row by row: those of upper halves that are behind a row's last
-// ones may be written before the next row is. src is prefetched some bytes ahead.
+// LookUp sets dst to the levels of src, row by row. Levels of upper halves after the end of a row
+// may be written before the next row is. src is prefetched some bytes ahead.
 func LookUp(isa tuning.ISA, dst, src []byte, l *LevelLayout, ahead int) {
 	n := l.Rows * l.Vectors * 64
 	operand.Reads(src, n)

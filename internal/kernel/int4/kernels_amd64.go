@@ -48,7 +48,7 @@ func accumulateInt4Step(cpu *tuning.Row, x *integers.SumsCall) {
 	}
 }
 
-// scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
+// scoreInt4SIMD computes scores of integers and codes. It works like scoreInt4Generic.
 //
 //go:noescape
 func scoreInt4SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,

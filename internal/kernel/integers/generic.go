@@ -107,9 +107,9 @@ func ScoreGeneric(t kernel.Format, s []float32, q []int16, k []byte, scales []fl
 	}
 }
 
-// softmaxInt8Generic is softmax, of visible keys if that is not nil, with a factor c for each
-// row, and makes integers of the products of weights and the scales of their values. Products stay
-// in s, 0 where no key is visible.
+// softmaxInt8Generic is softmax, of visible keys if visible is not nil, with a factor c for each
+// row, and quantizes the products of weights and the scales of their values. Products stay in s, 0
+// where no key is visible.
 func softmaxInt8Generic(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales []float32,
 	visible []uint64,
 	rows int) (masked bool) {
@@ -132,9 +132,9 @@ func softmaxInt8Generic(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales
 	return masked
 }
 
-// integersOfProducts makes integers rint(x_j·(32767/t)) and the scale t/32767 of each row of
-// products, of which t is the largest. All integers are 0 where t is 0 or not finite. Where 32767/t
-// might overflow, both are first multiplied by 2⁶⁴, which is exact.
+// integersOfProducts computes integers rint(x_j·(32767/t)) and the scale t/32767 of each row of
+// products, t being the largest. All integers are 0 where t is 0 or not finite. Where 32767/t might
+// overflow, both are first multiplied by 2⁶⁴, which is exact.
 func integersOfProducts(w []int16, f, s []float32, rows int) {
 	for r := range rows {
 		x := s[r*kernel.Block:][:kernel.Block]

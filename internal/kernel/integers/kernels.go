@@ -8,12 +8,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Kernels in integers. Rows of integers, see [Rows], meet integers of 8 bits in groups of four.
-// Sums are exact, so they may be taken in any order.
+// Kernels in integers. Rows of integers, see [Rows], are multiplied by integers of 8 bits in groups
+// of four. Sums are exact, so any order is allowed.
 
 // Score is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
-// which d is the dimension. Few rows read panels in the order of memory if inOrder, else some side
-// by side.
+// which d is the dimension. Few rows read panels in the order of memory if inOrder, else several
+// side by side.
 func Score(cpu *tuning.Row, s []float32, q *Rows, row int, k []byte, scales []float32, rows, d, n,
 	ahead int, inOrder bool) {
 	var b kernel.PanelLayout
@@ -42,8 +42,8 @@ func Score(cpu *tuning.Row, s []float32, q *Rows, row int, k []byte, scales []fl
 	}
 }
 
-// Softmax is an online-softmax step with a factor c for each row. It makes integers w, and a
-// scale f for each row, of weights times the scales of their values, and uses up s. A nil visible
+// Softmax is an online-softmax step with a factor c for each row. It quantizes weights times the
+// scales of their values to integers w with a scale f for each row, and overwrites s. A nil visible
 // means that rows see all keys.
 func Softmax(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales []float32, visible []uint64,
 	rows int) (
@@ -97,8 +97,8 @@ func Accumulate(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 }
 
 // Multiply is Accumulate of rows of inputs by a matrix, without alpha: keys are inputs. Each Group
-// of them has its start and its f, which follow each other, and is added in turn, by kernels that
-// take groups together.
+// of inputs has its start and its f, both contiguous, and groups are added in order, by kernels
+// that handle several groups in a call.
 func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	groups := 1
 	if x.W.Together() {
@@ -116,8 +116,8 @@ func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	}
 }
 
-// cut is sums in calls of bounded length, one after the other. Who adds them names the kernel, so
-// that programs without matrices do not link those of matrices.
+// cut divides sums into calls of bounded length. The caller names the kernel, so that programs
+// without matrices do not link kernels of matrices.
 type cut struct {
 	*Sums
 	call           SumsCall
@@ -134,8 +134,8 @@ func (x *Sums) cut(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool
 	return c
 }
 
-// next is the next call, if there is one. It is no field of c: what is stored there by a pointer
-// escapes.
+// next returns the next call, if there is one. It is not a field of c, because memory stored
+// through a pointer escapes.
 func (c *cut) next() (call SumsCall, more bool) {
 	if c.row >= c.Rows {
 		c.col, c.row = c.col+c.cols, 0
@@ -158,13 +158,13 @@ func (c *cut) next() (call SumsCall, more bool) {
 	return call, true
 }
 
-// pieces is how many columns and rows a call takes whose products have a limit.
+// pieces returns the columns and rows of a call with at most that many products.
 func pieces(most, rows int, b *kernel.PanelLayout) (cols, step int) {
 	cols = max(4*kernel.Panel, most/(rows*b.Keys)/kernel.Panel*kernel.Panel)
 	return cols, max(1, most/(b.Keys*min(cols, b.Cols)))
 }
 
-// QuantizeRows makes integers of rows of n elements like QuantizeToken, and finds their scales and,
+// QuantizeRows quantizes rows of n elements like QuantizeToken, and computes their scales and,
 // unless starts is nil, −128 times their sums.
 func QuantizeRows(isa tuning.ISA, dst []int8, scales []float32, starts []int32, x []float32, rows,
 	n, dstStride,
@@ -199,9 +199,9 @@ func QuantizeRows(isa tuning.ISA, dst []int8, scales []float32, starts []int32, 
 	}
 }
 
-// QuantizeGroups makes integers of rows of n elements, groups of four rows, like QuantizeToken, and
-// brings them to the order of a block's values like interleave. Columns from n on are 0. four is
-// memory for a group.
+// QuantizeGroups quantizes groups of four rows of n elements like QuantizeToken, and writes them in
+// the order of a block's values like interleave. Columns from n on are 0. four is memory for a
+// group.
 func QuantizeGroups(isa tuning.ISA, dst []int8, scales, x []float32, rows, n, cols, xStride int,
 	four []int8) {
 	operand.Writes(dst, rows*cols)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// int8Lanes16 reports whether kernels of products in integers, and of the weights that these take,
-// have 16 lanes for a number of rows. Without VNNI there are none: those with 8 do as well.
+// int8Lanes16 reports whether kernels of products in integers, and of their weights, have 16 lanes
+// for a number of rows. Without VNNI none have: kernels with 8 lanes are as fast.
 func int8Lanes16(cpu *tuning.Row, rows int) bool {
 	return cpu.ISA.Lanes16() && cpu.DotProduct && rows >= cpu.MinInt8Rows16
 }
@@ -66,7 +66,7 @@ func accumulateInt8Step(cpu *tuning.Row, w *Rows, x *SumsCall) {
 // bytesOfWord is the bytes of one of Rows.Words.
 const bytesOfWord = 2
 
-// multiplyInt8Step is Multiply of checked operands, in one call. Tiles take a part of a matrix.
+// multiplyInt8Step is Multiply of checked operands, in one call. Tiles compute a part of a matrix.
 func multiplyInt8Step(cpu *tuning.Row, w *Rows, x *SumsCall) {
 	least := leastTileRows(cpu, w, true)
 	if x.Rows >= least && x.B.Keys <= 2*Group && x.B.Stride == 4*kernel.Panel {
@@ -88,7 +88,7 @@ func multiplyInt8Step(cpu *tuning.Row, w *Rows, x *SumsCall) {
 	}
 }
 
-// scoreInt8SIMD makes scores of integers. It works like scoreInt8Generic.
+// scoreInt8SIMD computes scores of integers. It works like scoreInt8Generic.
 //
 //go:noescape
 func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
@@ -121,7 +121,7 @@ func accumulateInt8VNNISIMD(x *SumsCall)
 //go:noescape
 func accumulateInt8VNNIAVX512(x *SumsCall)
 
-// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
+// multiplyInt8SIMD is accumulateInt8SIMD for rows of magnitudes, group by group of inputs and
 // without alpha. Starts and f have the same stride.
 //
 //go:noescape
@@ -140,7 +140,7 @@ func multiplyInt8VNNIAVX512(x *SumsCall)
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
-// row, of which the integers and their scale are wrong.
+// row, whose integers and scale are wrong.
 func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *float32,
 	visible *uint64, rows int) (
 	masked, rare bool) {
@@ -162,8 +162,8 @@ func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
 
-// quantizeRowsStep works like QuantizeRows without kernels. It stops where a row is near whose
-// largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰. starts may be nil.
+// quantizeRowsStep works like QuantizeRows without kernels. It stops at, or up to three rows
+// before, a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰. starts may be nil.
 func quantizeRowsStep(isa tuning.ISA, dst *int8, scales *float32, starts *int32, x *float32, rows,
 	n, dstStride,
 	xStride int) (done int) {
@@ -190,8 +190,8 @@ func quantizeRowsSIMD(dst *int8, scales, x *float32, rows, n, dstStride, xStride
 func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int)
 
-// quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
-// them, quantizeRotatedStep.
+// quantizesRotated reports whether quantizeRotatedStep has a kernel that rotates and quantizes such
+// rows.
 func quantizesRotated(cpu *tuning.Row, n, rotation int) bool {
 	return (n == rotatedElements || n == 2*rotatedElements) && rotation == n &&
 		cpu.ISA.Lanes16() && cpu.DotProduct
@@ -200,8 +200,8 @@ func quantizesRotated(cpu *tuning.Row, n, rotation int) bool {
 // rotatedElements, and twice as many, are the elements of rows of quantizeRotatedStep.
 const rotatedElements = 64
 
-// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of panel rows, whose
-// integers lie as keys do in panels if starts is nil.
+// quantizeRotatedStep is rotateStep and then quantizeRowsStep for a multiple of panel rows. If
+// starts is nil, integers have the layout of keys in panels.
 func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
 	xStride int) (done int) {
 	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, n, xStride)
@@ -248,8 +248,8 @@ func interleaveSIMD(dst, src *byte, cols, n int)
 //go:noescape
 func copyRowsSIMD(dst, x *float32, rows, n, stride int)
 
-// magnitudes makes groups of four magnitudes and signs of a row, see Rows, and returns what
-// sums begin with. What completes the last four elements is 0.
+// magnitudes splits a row into groups of four magnitudes and signs, see Rows, and returns the start
+// of its sums. The padding of the last four elements is 0.
 func magnitudes(isa tuning.ISA, dst, row []int8) (start int32) {
 	operand.Writes(dst, 2*kernel.RoundUp(len(row), 4))
 	operand.Reads(row, len(row))
@@ -290,9 +290,9 @@ func Interleave(isa tuning.ISA, dst, src []byte, cols, n int) {
 	}
 }
 
-// QuantizeRotated is QuantizeRows of rows that are rotated by blocks on the way, for the first of
-// them: it says for how many, of which there may be none. Rows of integers follow each other if
-// starts is not nil; else they are groups of four in panels of rows, as packed keys are.
+// QuantizeRotated rotates rows by blocks and quantizes them like QuantizeRows. It does so for the
+// first rows only and returns their number, which may be 0. Rows of integers are contiguous if
+// starts is not nil; else they are groups of four in panels of rows, like packed keys.
 func QuantizeRotated(cpu *tuning.Row, dst []int8, scales []float32, starts []int32, x []float32,
 	rows, n, xStride,
 	block int) (done int) {
@@ -320,8 +320,8 @@ func QuantizeRotated(cpu *tuning.Row, dst []int8, scales []float32, starts []int
 	return done
 }
 
-// rotateStep transforms rows of blocks, at least 2 elements each, of which dst has those of x
-// afterwards. Both may be the same. It works like rotateGeneric.
+// rotateStep transforms rows of blocks of at least 2 elements from x to dst, which may be the same.
+// It works like rotateGeneric.
 func rotateStep(isa tuning.ISA, dst, x *float32, rows, n, dstStride, xStride, block int,
 	factor float32) {
 	if isa.Lanes16() && block >= 16 {

@@ -23,7 +23,7 @@ func multiplyInt8Step(_ *tuning.Row, _ *Rows, x *SumsCall) { multiplyInt8Dot(x) 
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
-// row, of which the integers and their scale are wrong.
+// row, whose integers and scale are wrong.
 func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *float32,
 	visible *uint64, rows int) (
 	masked, rare bool) {
@@ -42,7 +42,7 @@ func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *fl
 	return masked, weightsInt8Dot(w, f, s, scales, visible, rows)
 }
 
-// scoreInt8Dot makes scores of rows of bytes, with SDOT. It works like scoreInt8Generic.
+// scoreInt8Dot computes scores of rows of bytes, with SDOT. It works like scoreInt8Generic.
 //
 //go:noescape
 func scoreInt8Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int,
@@ -60,14 +60,14 @@ func multiplyInt8Dot(x *SumsCall)
 //go:noescape
 func accumulateInt8Dot(x *SumsCall)
 
-// weightsInt8Dot makes integers of weights times the scales of their values, and leaves these
-// products in the place of the weights. visible may be nil. It works like integersOfProducts, but
-// reports whether there was a row whose largest product is NaN, infinite or below 2⁻¹⁰⁰.
+// weightsInt8Dot replaces weights by their products with the scales of their values, and quantizes
+// these. visible may be nil. It works like integersOfProducts, but reports whether there was a row
+// whose largest product is NaN, infinite or below 2⁻¹⁰⁰.
 //
 //go:noescape
 func weightsInt8Dot(w *int16, f, s, scales *float32, visible *uint64, rows int) (rare bool)
 
-// quantizeRowsStep has no kernel here: the generic code makes each row.
+// quantizeRowsStep has no kernel here: the generic code computes each row.
 func quantizeRowsStep(isa tuning.ISA, dst *int8, scales *float32, starts *int32, x *float32, rows,
 	n, dstStride,
 	xStride int) (done int) {
@@ -80,8 +80,7 @@ func quantizeGroupsStep(isa tuning.ISA, dst *int8, scales, x *float32, rows, n, 
 	return 0
 }
 
-// rotateStep transforms rows of blocks, of which dst has those of x afterwards. Both may be the
-// same.
+// rotateStep transforms rows of blocks from x to dst, which may be the same.
 func rotateStep(isa tuning.ISA, dst, x *float32, rows, n, dstStride, xStride, block int,
 	factor float32) {
 	for r := range rows {

@@ -9,17 +9,17 @@ const groupsTogether = false
 
 func quantizesRotated(cpu *tuning.Row, n, rotation int) bool { return false }
 
-// QuantizeRotated is QuantizeRows of rows that are rotated by blocks on the way, for the first of
-// them: it says for how many, of which there may be none. Rows of integers follow each other if
-// starts is not nil; else they are groups of four in panels of rows, as packed keys are.
+// QuantizeRotated rotates rows by blocks and quantizes them like QuantizeRows. It does so for the
+// first rows only and returns their number, which may be 0. Rows of integers are contiguous if
+// starts is not nil; else they are groups of four in panels of rows, like packed keys.
 func QuantizeRotated(cpu *tuning.Row, dst []int8, scales []float32, starts []int32, x []float32,
 	rows, n, xStride,
 	block int) (done int) {
 	return 0 // there is no such kernel
 }
 
-// magnitudes makes groups of four magnitudes and signs of a row, see Rows, and returns what
-// sums begin with. What completes the last four elements is 0.
+// magnitudes splits a row into groups of four magnitudes and signs, see Rows, and returns the start
+// of its sums. The padding of the last four elements is 0.
 func magnitudes(isa tuning.ISA, dst, row []int8) (start int32) {
 	return magnitudesGeneric(dst, row)
 }

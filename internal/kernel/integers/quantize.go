@@ -46,8 +46,8 @@ func Quantize(isa tuning.ISA, dst []int8, x []float32, scale float32) {
 
 // Rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a
 // block, a power of two that divides n: for h = 1, 2, 4, …, a and b that are h apart become a + b
-// and a − b; then all are multiplied by 1/√block, rounded once.
-// Those of x go to dst, which may be the same.
+// and a − b; then all are multiplied by 1/√block, rounded once. Rows are read from x and written to
+// dst, which may be the same.
 func Rotate(isa tuning.ISA, dst, x []float32, rows, n, dstStride, xStride, block int) {
 	operand.ReadsRows(x, rows, xStride, n)
 	operand.WritesRows(dst, rows, dstStride, n)

@@ -10,13 +10,13 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Rows is rows of integers of 8 bits as kernels take them.
+// Rows are rows of integers of 8 bits, in the form that kernels multiply.
 type Rows struct {
 	Words []int16 // in the order of InGroupOrder
 
-	// In the place of words, where one instruction adds products of four bytes. With VNNI kernels add
-	// 128 to what a row meets, to have no signs there, and sums begin with −128 times the sum of the
-	// row, or of each group of it that has a sum.
+	// Used in place of words if one instruction adds products of four bytes. With VNNI, kernels add
+	// 128 to the other factor, which must be unsigned, and sums begin with −128 times the sum of the
+	// row, or of each of its groups.
 	Bytes  []int8
 	Starts []int32
 
@@ -26,10 +26,10 @@ type Rows struct {
 	Magnitudes []int8
 }
 
-// Fit makes the memory large enough, for at least that number of rows a call.
+// Fit allocates memory, for calls of at least that number of rows.
 func (x *Rows) Fit(cpu *tuning.Row, elements, groups, rows int) {
 	was := *x
-	*x = Rows{} // what there is means that kernels take it
+	*x = Rows{} // kernels choose by which memory exists
 	switch {
 	case cpu.DotProduct && rows >= cpu.MinInt8Rows16:
 		x.Bytes, x.Starts = growLines(was.Bytes, elements), kernel.Grow(was.Starts, groups)
@@ -40,8 +40,8 @@ func (x *Rows) Fit(cpu *tuning.Row, elements, groups, rows int) {
 	}
 }
 
-// growLines is kernel.Grow of memory that begins at a cache line: a tile takes several times as
-// long to load if its rows lie in two.
+// growLines is kernel.Grow of memory that begins at a cache line: loading a tile is several times
+// slower if its rows span two lines.
 func growLines(x []int8, n int) []int8 {
 	if len(x) >= n {
 		return x
@@ -61,7 +61,7 @@ func startOf(row []int8) int32 {
 	const (
 		signs = 0x8080808080808080
 		lanes = 0x00ff00ff00ff00ff
-		most  = 128 // words, of which a lane of 16 bits holds the sums of two bytes
+		most  = 128 // words: a lane of 16 bits holds the sums of two bytes
 	)
 	var sum int32
 	bytes := kernel.RawBytes(row)
@@ -123,9 +123,9 @@ func (x *Rows) Reads(row, rows, stride, groupStride, n, groups int) {
 	}
 }
 
-// InGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
-// elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
-// Elements that complete the last group are 0.
+// InGroupOrder widens a row to 16 bits, in the order of kernels: in each group of four, elements 0,
+// 2, 1, 3. So pairs are multiplied by the even and the odd bytes of a group, which shifts separate.
+// The padding of the last group is 0.
 func InGroupOrder(dst []int16, row []int8) {
 	whole := len(row) / 4 * 4
 	for i := 0; i < whole; i += 4 {
@@ -147,14 +147,14 @@ func Products(cpu *tuning.Row) bool { return cpu.ISA.Integers() || cpu.DotProduc
 // holds it.
 const Group = 128
 
-// Together reports whether kernels of such rows go on from one int8Group of inputs to the next.
+// Together reports whether kernels of such rows handle several groups of inputs in a call.
 func (x *Rows) Together() bool { return groupsTogether && x.Words == nil }
 
 // Groups is the number of scales of a row of inputs.
 func Groups(inputs int) int { return (inputs + Group - 1) / Group }
 
-// Put makes a row, or the group of one with that number, the elements from one on. What completes
-// the last four is 0.
+// Put sets a row, or the group of a row with that number, from element at on. The padding of the
+// last four elements is 0.
 func (x *Rows) Put(isa tuning.ISA, at, group int, row []int8) {
 	switch n := kernel.RoundUp(len(row), 4); {
 	case x.Words != nil:
@@ -168,8 +168,8 @@ func (x *Rows) Put(isa tuning.ISA, at, group int, row []int8) {
 	}
 }
 
-// PutRotated makes 16 rows, from one on, of rows of n elements that are stride apart, each group of
-// them rotated by itself. It reports whether it did: there may be no kernel for it, or a scale that
+// PutRotated sets 16 rows, from row on, from rows of n elements that are stride apart, and rotates
+// each group by itself. It reports whether it did: there may be no kernel for it, or a scale that
 // needs more care.
 func (x *Rows) PutRotated(cpu *tuning.Row, row int, scales, a []float32, n, stride int) bool {
 	if x.Bytes == nil || n%Group != 0 {
@@ -214,9 +214,9 @@ func quantizeFourRows(isa tuning.ISA, dst []int8, scales, x []float32, n, cols, 
 	Interleave(isa, kernel.RawBytes(dst), kernel.RawBytes(four), cols, 4)
 }
 
-// Quantize makes x, from an element and a group on, rows of n elements as QuantizeRows does. What
-// completes the last four of a row is 0. spare is memory for a row or several, and strides of x are
-// n in whole fours.
+// Quantize quantizes rows of n elements into x, from an element and a group on, as QuantizeRows
+// does. The padding of the last four elements of a row is 0. spare is memory for at least one row;
+// the stride of rows in x is n rounded up to a multiple of 4.
 func (x *Rows) Quantize(isa tuning.ISA, at, group int, scales, a []float32, rows, n, stride int,
 	spare []int8) {
 	width := kernel.RoundUp(n, 4)
@@ -237,9 +237,9 @@ func (x *Rows) Quantize(isa tuning.ISA, at, group int, scales, a []float32, rows
 	QuantizeRows(isa, x.Bytes[at:], scales, x.Starts[group:], a, rows, n, width, stride)
 }
 
-// ScaleOf is the scale of numbers of which the largest magnitude is top: top/127. Where that is
-// subnormal and was rounded down, it is so much more that no number becomes more than 127. Where
-// 127 scales would be infinite, it is the next smaller number.
+// ScaleOf returns the scale of numbers with the largest magnitude top: top/127. If that is
+// subnormal and was rounded down, the scale is so much larger that no number becomes more than 127.
+// If 127 scales would be infinite, it is the next smaller number.
 func ScaleOf(top float32) float32 {
 	scale := top / 127
 	for scale > 0 && top/scale >= 127.5 {

@@ -7,11 +7,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// Sums is rows of outputs to which kernels add what rows of integers weigh:
+// Sums are rows of outputs to which kernels add values weighted by rows of integers:
 //
 //	o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r)
 //
-// Beside one, a kernel takes the values and their layout, which says how many columns outputs have.
+// Kernels also have as arguments the values and their layout, which says how many columns outputs
+// have.
 type Sums struct {
 	O       []float32 // outputs
 	W       *Rows     // integers
@@ -23,7 +24,7 @@ type Sums struct {
 	FStride int       // from a row's scales to the next row's
 }
 
-// operands are what kernels read and write, of rows with some scales.
+// operands checks the memory that kernels read and write, for rows with some scales.
 func (x *Sums) operands(b *kernel.PanelLayout, scales int) {
 	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
 	x.W.Reads(0, x.Rows, x.WStride, x.FStride, kernel.RoundUp(b.Keys, 4), scales)
@@ -33,13 +34,13 @@ func (x *Sums) operands(b *kernel.PanelLayout, scales int) {
 	}
 }
 
-// SumsCall is the argument of kernels of sums: the operands of a call. The generators read here
-// where its fields are (internal/dev/constants). It is set field by field: a copy of what has just
-// been written waits for the stores.
+// SumsCall is the argument of a call of a kernel of sums. The generators read the offsets of its
+// fields from this declaration (internal/dev/constants). It is set field by field, because a copy
+// of a struct that has just been written waits for the stores.
 type SumsCall struct {
 	O        *float32
 	W        *byte  // words, bytes or magnitudes, see Rows
-	Starts   *int32 // beside bytes and magnitudes
+	Starts   *int32 // for bytes and magnitudes
 	V        *byte
 	Alpha, F *float32
 	Rows     int
@@ -53,8 +54,8 @@ type SumsCall struct {
 	Overwrite                     bool
 }
 
-// Begin sets the numbers that all calls for some sums have. (What is set through a pointer and is
-// one itself would escape.)
+// Begin sets the numbers that are the same in all calls for x. (Pointers stored through a pointer
+// would escape.)
 func (x *SumsCall) Begin(s *Sums) {
 	x.Rows, x.OStride, x.WStride, x.FStride = s.Rows, s.OStride, s.WStride, s.FStride
 }
@@ -70,7 +71,7 @@ func (x *Rows) At(element, group int) (w *byte, starts *int32) {
 	return (*byte)(unsafe.Pointer(&x.Bytes[element])), &x.Starts[group]
 }
 
-// from is the call's rows from one on, of integers that have some bytes.
+// from returns the call for its rows from row on; integers have size bytes.
 func (x *SumsCall) from(row, size int) SumsCall {
 	y := *x
 	y.Rows = x.Rows - row

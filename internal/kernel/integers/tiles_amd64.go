@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Products by tiles of AMX: 16 rows of up to 64 bytes times the 64 bytes of 16 columns are one
-// instruction. Sums of integers are exact, so the bits are those of the other kernels. Each call of
+// Products by tiles of AMX: one instruction multiplies 16 rows of up to 64 bytes by the 64 bytes of
+// 16 columns. Sums of integers are exact, so the bits equal the other kernels' bits. Each call of
 // assembly configures the tiles and releases them.
 
 // leastTileRows is how many rows go through tiles, at least: of queries and weights, or of a
@@ -26,8 +26,8 @@ func leastTileRows(cpu *tuning.Row, x *Rows, matrix bool) int {
 	return cpu.MinAMXRows
 }
 
-// tileRows is how many of the rows of a call go through tiles: whole tiles, and those left if they
-// are enough for another one.
+// tileRows returns how many of the rows of a call are multiplied by tiles: whole tiles, and the
+// remaining rows if they are at least least.
 func tileRows(rows, least int) int {
 	if rest := rows % 16; rest < least {
 		return rows - rest
@@ -35,8 +35,8 @@ func tileRows(rows, least int) int {
 	return rows
 }
 
-// callProducts bounds the products of a call: tiles multiply more in the time, 1024 a cycle
-// and at least a twentieth of that, that eight times as many take 80 µs at most.
+// callProducts bounds the products of a call. Tiles compute up to 1024 a cycle and at least a
+// twentieth of that, so that eight times as many last 80 µs at most.
 func callProducts(cpu *tuning.Row, x *Rows, rows int, matrix bool) int {
 	if rows >= leastTileRows(cpu, x, matrix) {
 		return 8 * kernel.CallIntegers
@@ -44,8 +44,8 @@ func callProducts(cpu *tuning.Row, x *Rows, rows int, matrix bool) int {
 	return kernel.CallIntegers
 }
 
-// tilePart is how many of the rows left a call takes: whole tiles, then those of the last one,
-// since a call has tiles of one size.
+// tilePart returns how many of the rows left a call multiplies: whole tiles, then the rows of the
+// last one, since a call has tiles of one size.
 func tilePart(rows int) int {
 	if rows < 16 {
 		return rows
@@ -73,7 +73,7 @@ func multiplyTiles(x *SumsCall, rows int) {
 	}
 }
 
-// accumulateTiles is accumulateInt8Step of some rows of words, which have an alpha unless they
+// accumulateTiles is accumulateInt8Step for some rows of words, which have an alpha unless they
 // overwrite.
 func accumulateTiles(x *SumsCall, rows int) {
 	for r := 0; r < rows; {
@@ -86,7 +86,7 @@ func accumulateTiles(x *SumsCall, rows int) {
 	}
 }
 
-// tiles is a call of tiles of rows from one on up to another, of integers that have some bytes.
+// tiles returns the call for tiles of rows [row, end); integers have size bytes.
 func (x *SumsCall) tiles(row, end, size int) SumsCall {
 	y, b := x.from(row, size), x.B
 	y.Rows = tilePart(end - row)
@@ -95,7 +95,7 @@ func (x *SumsCall) tiles(row, end, size int) SumsCall {
 	return y
 }
 
-// scoreTilesAMX makes scores of rows of bytes, of 1 to 15 or a multiple of 16, and panels of keys
+// scoreTilesAMX computes scores of rows of bytes, 1 to 15 or a multiple of 16, and panels of keys
 // of d dimensions, a multiple of 4. It works like scoreInt8Generic.
 //
 //go:noescape
@@ -109,8 +109,8 @@ func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows, panels, 
 //go:noescape
 func multiplyTilesAMX(x *SumsCall)
 
-// accumulateTilesAMX adds values weighted by rows of words, of 1 to 15 or a multiple of 16, and up
-// to 64 keys, a multiple of 4, whose groups of four are vLine bytes apart. It works like
+// accumulateTilesAMX adds values weighted by rows of words, 1 to 15 or a multiple of 16, for up to
+// 64 keys, a multiple of 4, whose groups of four are vLine bytes apart. It works like
 // accumulateInt8Generic.
 //
 //go:noescape

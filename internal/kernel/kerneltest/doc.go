@@ -5,7 +5,7 @@ package kerneltest
 
 import "github.com/seed-1415985d/attn/internal/tuning"
 
-// Tuned is the row in force. Tests of a package with a row of its own let it point to that.
+// Tuned is the row in force. Tests of a package with its own row set it to that row.
 var Tuned = &host
 
 var host = tuning.Host()

@@ -85,7 +85,7 @@ func toText(x any) string {
 	return s
 }
 
-// pick draws a size; small ones are where kernels have their tails.
+// pick draws a size; small sizes test the tails of kernels.
 func (d *Dim) pick(c *Trial, most int) int {
 	if c.IntN(2) == 0 {
 		most = min(most, d.lo+20)
@@ -108,7 +108,7 @@ func (k *KernelTest) describe() (names []string) {
 	return names
 }
 
-// Sweep tries every size of every dimension, the others at random.
+// Sweep tries every size of every dimension, with random sizes of the other dimensions.
 func (k *KernelTest) Sweep(t *testing.T, c *Trial) {
 	n := make([]int, len(k.dims))
 	step := 1
@@ -174,9 +174,8 @@ func FuzzOneOf(f *testing.F, all []KernelTest, name string) {
 	})
 }
 
-// pickFew draws sizes of which most are tiny, so that the fuzzer tries many
-// calls: of four calls one may have a size that spans several tiles, and of some
-// hundreds one has nothing but such sizes.
+// pickFew draws mostly tiny sizes, so that the fuzzer tries many calls: one call in four may have a
+// size that spans several tiles, and one in some hundreds has only such sizes.
 func (k *KernelTest) pickFew(c *Trial, n []int) {
 	for i := range n {
 		d := &k.dims[i]

@@ -56,7 +56,7 @@ func (c *Trial) anyPrefetchHint() kernel.PrefetchHint {
 	return a
 }
 
-// Exponents makes half of the arguments of exp interesting to it.
+// Exponents draws the distribution of arguments of exp: any bits in half of the trials.
 func (c *Trial) Exponents() Distribution {
 	if c.IntN(2) == 0 {
 		return AnyBits
@@ -64,7 +64,7 @@ func (c *Trial) Exponents() Distribution {
 	return c.Kind
 }
 
-// Unit is a unit of scores times log₂e: that of a usual scale, 1, or any positive number.
+// Unit draws a unit of scores times log₂e: of a usual scale, 1, or any positive number.
 func (c *Trial) Unit() float32 {
 	switch c.IntN(4) {
 	case 0:
@@ -75,7 +75,7 @@ func (c *Trial) Unit() float32 {
 	return float32(f32.Log2E / math.Sqrt(float64(1+c.IntN(256))))
 }
 
-// Factor is what outputs are multiplied by.
+// Factor draws a factor of outputs.
 func (c *Trial) Factor() float32 {
 	switch c.IntN(4) {
 	case 0:
@@ -176,7 +176,7 @@ func MustEqualBits(t testing.TB, what string, got, want []float32) {
 	}
 }
 
-// Must ends the test if something failed that has to work.
+// Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Helper()
@@ -185,7 +185,7 @@ func Must(t testing.TB, err error) {
 }
 
 // MustFail checks the kind of an error and, where it is given, the text that follows the kind.
-// Every text says what is wanted, and no kind or alternative twice.
+// Every text must say what is wanted, and no kind or alternative twice.
 func MustFail(t testing.TB, what string, err, kind error, text ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -199,7 +199,7 @@ func MustFail(t testing.TB, what string, err, kind error, text ...string) {
 	mustBeClear(t, what, err)
 }
 
-// mustBeClear makes sure of what every text of an error has: what is wanted, and nothing twice.
+// mustBeClear verifies that the text of an error says what is wanted, and nothing twice.
 func mustBeClear(t testing.TB, what string, err error) {
 	t.Helper()
 	text := err.Error()
@@ -215,16 +215,15 @@ func mustBeClear(t testing.TB, what string, err error) {
 	}
 }
 
-// FillWith makes all elements the same.
+// FillWith sets all elements to e.
 func FillWith[T any](x []T, e T) {
 	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
 		copy(x[n:], x[:n])
 	}
 }
 
-// A stock is values of every distribution, drawn once. To copy from it takes a
-// fuzz target far less time than to draw each element, and the fuzzer
-// still decides where it is copied from and on some elements one by one.
+// A stock is values of every distribution, drawn once. Copying from it is far faster than drawing
+// each element, and the fuzzer still decides the place and some single elements.
 type stock struct {
 	values  [Distributions][]float32
 	factors [Distributions][]float32
@@ -233,7 +232,7 @@ type stock struct {
 
 const (
 	stockSize  = 1 << 14
-	stockReach = 1 << 12 // elements that one copy takes
+	stockReach = 1 << 12 // elements of one copy
 	overwrites = 3       // most elements that are drawn after a copy
 )
 
@@ -275,7 +274,7 @@ func (c *Trial) Fill(kind Distribution, x []float32) {
 	}
 }
 
-// fillFactors draws what outputs are multiplied by.
+// fillFactors draws factors of outputs.
 func (c *Trial) fillFactors(x []float32) {
 	if c.stock == nil {
 		for i := range x {
@@ -289,7 +288,7 @@ func (c *Trial) fillFactors(x []float32) {
 	}
 }
 
-// markMasked makes some of four weights those of keys that do not exist.
+// markMasked marks about masked of every four weights as belonging to keys that do not exist.
 func (c *Trial) markMasked(x []float32, masked int) {
 	if masked == 0 {
 		return
@@ -311,10 +310,10 @@ func (c *Trial) markMasked(x []float32, masked int) {
 
 // Kernels of maxima are called by fullTile.add only. These functions are for tests of the kernels.
 
-// scoreMaxima is score of whole rows of a tile, which leaves their maxima, too.
+// scoreMaxima is score of whole rows of a tile that also returns their maxima.
 
 // TypedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
-// what is before or after the elements may be a few bytes that belong to nobody.
+// a few unused bytes may lie before or after the elements.
 func (c *Trial) TypedInput(typ kernel.Format, n int) []byte {
 	size := n * typ.Bytes()
 	words := (size + 3) / 4
@@ -353,7 +352,7 @@ func (c *Trial) AnyTypedLayout(typ kernel.Format, keys, cols int) (kernel.PanelL
 	}
 	groups := (keys + 3) / 4
 	b.Stride, b.PanelStride = 4*kernel.Panel, groups*4*kernel.Panel
-	if c.IntN(2) == 0 { // values: columns beside each other in each group
+	if c.IntN(2) == 0 { // values: columns side by side in each group
 		b.Stride, b.PanelStride = 4*cols, 4*kernel.Panel
 		return b, groups * 4 * cols
 	}
@@ -368,8 +367,7 @@ func Guarded[T any](c *Trial, x []T) []T {
 	return kernel.Elements[T](BytesIn(read))[:len(x)]
 }
 
-// AnyIntegers lets kernels with and without products of four bytes, and by tiles, be used where
-// this CPU has them.
+// AnyIntegers draws whether kernels use products of four bytes, and tiles, where this CPU has them.
 func (c *Trial) AnyIntegers() {
 	Tuned.DotProduct = tuning.HasDotProduct(Tuned.ISA) && c.IntN(2) == 0
 	Tuned.MinInt8Rows16 = 1 + c.IntN(3)
@@ -379,7 +377,7 @@ func (c *Trial) AnyIntegers() {
 	Tuned.MinAMXBlockRows = 1 + c.IntN(60)
 }
 
-// Sums is rows of outputs and weights that are strides apart.
+// Sums returns rows of outputs and weights with the given strides.
 func Sums(o, p, alpha []float32, rows, oStride, pStride int) *kernel.Sums {
 	return &kernel.Sums{O: o, P: p, Alpha: alpha, Rows: rows, OStride: oStride, PStride: pStride}
 }

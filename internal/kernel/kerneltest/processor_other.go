@@ -4,5 +4,5 @@ package kerneltest
 
 import "time"
 
-// ProcessorTime is what this process has used of all processors, and whether the system tells.
+// ProcessorTime returns the processor time of this process, and whether the system reports it.
 func ProcessorTime() (used time.Duration, ok bool) { return 0, false }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProcessorTime is what this process has used of all processors, and whether the system tells.
+// ProcessorTime returns the processor time of this process, and whether the system reports it.
 func ProcessorTime() (used time.Duration, ok bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -46,8 +46,8 @@ func Random(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(1, h.Sum64()))
 }
 
-// RandomFrom returns a generator that spends the fuzzer's bytes first, so that
-// the fuzzer decides on shapes and values, and goes on deterministically.
+// RandomFrom returns a generator that uses the fuzzer's bytes first, so that the fuzzer decides on
+// shapes and values, and then continues deterministically.
 func RandomFrom(data []byte) *rand.Rand {
 	return rand.New(&byteSource{data, rand.NewPCG(2, uint64(crc32.ChecksumIEEE(data)))})
 }
@@ -70,7 +70,7 @@ func (s *byteSource) Uint64() uint64 {
 type Distribution int
 
 const (
-	Normal Distribution = iota // what models compute with
+	Normal Distribution = iota // numbers as in models
 	// normal with zeros, infinities, NaN, subnormals and extremes among them
 	Special
 	Zeroes  // nothing but zeros of both signs
@@ -128,7 +128,7 @@ type Trial struct {
 	complain
 }
 
-// outputs is what the kernel and its twin write to.
+// outputs are the destinations of the kernel and of its twin.
 type outputs struct{ got, want []float32 }
 
 // complain holds the first thing that went wrong.
@@ -205,7 +205,7 @@ func (c *Trial) InputOf(n int, kind Distribution) []float32 {
 	return read
 }
 
-// InputBias is input with many elements that mean something of their own: zeros and −Inf.
+// InputBias is Input with many special elements: zeros and −Inf.
 func (c *Trial) InputBias(n int) []float32 {
 	write, read := c.Place(n)
 	c.Fill(c.Kind, write)
@@ -219,8 +219,8 @@ func (c *Trial) InputBias(n int) []float32 {
 	return read
 }
 
-// Results returns memory for the kernel and for its twin with the same content
-// in both. All of it is compared, so what a kernel must leave alone is too.
+// Results returns memory for the kernel and for its twin with the same content in both. All of it
+// is compared, including memory that a kernel must not change.
 func (c *Trial) Results(n int) (got, want []float32) { return c.ResultsOf(n, c.Kind) }
 
 func (c *Trial) ResultsOf(n int, kind Distribution) (got, want []float32) {
@@ -357,9 +357,9 @@ func FuzzTrials(f *testing.F, run func(t *testing.T, c *Trial)) {
 	})
 }
 
-// FuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one
-// implementation, drawn like everything else. The normal test run plays often, since one play takes
-// few of the steps that there are.
+// FuzzPlays runs f on plays of many steps that use the fuzzer's bytes, each with one
+// implementation, drawn like everything else. The normal test run plays often, since one play has
+// few of the possible steps.
 func FuzzPlays(f *testing.F, run func(t *testing.T, c *Trial)) {
 	SeedInputs(f)
 	r := Random(f.Name() + ", plays")

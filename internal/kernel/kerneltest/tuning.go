@@ -15,8 +15,8 @@ import (
 // Chosen is the row that the program started with, before any test changed it.
 var Chosen = *Tuned
 
-// Implementations lists what this machine can run: what was chosen and
-// everything below it.
+// Implementations lists the implementations that this machine can run: the chosen one and all below
+// it.
 func Implementations() []tuning.ISA {
 	switch Chosen.ISA {
 	case tuning.Generic:
@@ -38,8 +38,7 @@ func UseTuning(t testing.TB, row tuning.Row) {
 	*Tuned = row
 }
 
-// Use puts an implementation in force until the test ends, with the row that this machine has for
-// it.
+// Use selects an implementation until the test ends, with this machine's row for it.
 func Use(t testing.TB, i tuning.ISA) {
 	row := *Tuned
 	if row.ISA != i {
@@ -56,14 +55,14 @@ func SwitchTo(i tuning.ISA) {
 	Tuned.AMX = Tuned.AMX && i == tuning.AVX512
 }
 
-// With16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
+// With16Lanes returns the row with kernels with 16 lanes enabled, even if the CPU prefers others.
 func With16Lanes(row tuning.Row) tuning.Row {
 	row.MinRows16, row.MinPacked16 = min(row.MinRows16, 13), min(row.MinPacked16, 13)
 	return row
 }
 
-// OnThisMachine is the row with the best implementation that this machine has of those that it
-// might ask for.
+// OnThisMachine returns the row with the best implementation that both the row and this machine
+// allow.
 func OnThisMachine(t tuning.Row) tuning.Row {
 	for !slices.Contains(Implementations(), t.ISA) {
 		if t.ISA == tuning.AVX512 {
@@ -75,9 +74,9 @@ func OnThisMachine(t tuning.Row) tuning.Row {
 	return t
 }
 
-// ForEach runs a subtest for each implementation of this machine. Beside a sanitizer that leaves
-// out generic code, unless it was chosen: there it takes ten times as long as the others together,
-// is plain Go with checked bounds, and runs on the same operands wherever kernels are compared with
+// ForEach runs a subtest for each implementation of this machine. With a sanitizer it skips generic
+// code, unless it was chosen: there generic code is ten times slower than all others together, is
+// plain Go with checked bounds, and runs on the same operands wherever kernels are compared with
 // it.
 func ForEach(t *testing.T, test func(t *testing.T)) {
 	all := Implementations()
@@ -145,8 +144,8 @@ func ReadingAs(t testing.TB, reads tuning.Reads) {
 	UseTuning(t, row)
 }
 
-// SlowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel.go is for:
-// an arm64 core that executes in order takes 44 for loads beside 96 FMAs.
+// SlowestFMA returns the cycles of an FMA with its loads on the slowest supported CPU, see package
+// kernel: an in-order arm64 core needs 44 cycles of loads for 96 FMAs.
 func SlowestFMA() float64 {
 	if runtime.GOARCH == "arm64" {
 		return 1.5
@@ -154,8 +153,8 @@ func SlowestFMA() float64 {
 	return 1
 }
 
-// Few reports whether tests take fewer cases, as they do unless ATTN_TEST_FULL is set: all of them
-// take minutes. With -short, which is how the tests run on emulated machines, it is fewer yet.
+// Few reports whether tests run fewer cases, as they do unless ATTN_TEST_FULL is set: all cases
+// need minutes. With -short, as on emulated machines, there are even fewer.
 func Few() bool { return testing.Short() || os.Getenv("ATTN_TEST_FULL") == "" }
 
 // Budget is the number of cases that a test tries. It is lower, too, where generic code is only

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// This file is the specification of the kernels over fewer bits, as kernel_generic.go is of the
-// others.
+// This file is the specification of the kernels over fewer bits, as floats/generic.go is for
+// float32.
 
 // ElementOf widens element i of v.
 func ElementOf(t kernel.Format, v []byte, i int) float32 {
@@ -90,7 +90,7 @@ func narrowGeneric(t kernel.Format, dst []uint16, x []float32) {
 
 // This file is the specification of the kernels in integers.
 
-// MaxRows is up to how many rows widen what they read for themselves.
+// MaxRows is the largest number of rows that widen elements as they read them.
 const MaxRows = 8
 
 // Score is score of queries by n packed keys of a format of fewer bits, in whole panels.

@@ -9,17 +9,17 @@ import (
 )
 
 // Kernels over keys and values of fewer bits. A key or value is widened in registers, which is
-// exact, and goes into the same chains of multiply-adds as a float32 would. For more rows than
-// MaxRows a block is widened once, and the ordinary kernels read it.
+// exact, and enters the same chains of multiply-adds as a float32 would. For more rows than MaxRows
+// a block is widened once, and the ordinary kernels read it.
 //
-// Elements of 16 bits lie in panels as those of 32 do. Those of 8 bits lie in groups of four that
-// belong to one product: step k of column c is at c/panel·panelStride + k/4·stride + c%panel·4 +
-// k%4, so that integer products of four could be taken at once.
+// Panels of 16-bit elements have the layout of float32 panels. Elements of 8 bits are in groups of
+// four that belong to one product: step k of column c is at c/panel·panelStride + k/4·stride +
+// c%panel·4 + k%4, so that one instruction can add integer products of four.
 //
-// A score is the same chain with the dimension in the place of keys, see scoreLayout.
+// A score is the same chain with the dimension in the place of keys, see kernel.ScoreLayout.
 
 // Accumulate is floats.Accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if
-// b.Overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
+// b.Overwrite, or unchanged if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
 // Columns are whole panels.
 func Accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	b *kernel.PanelLayout) {
@@ -40,7 +40,7 @@ func Accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	accumulateTypedStep(cpu, t, x, &v[0], b)
 }
 
-// splitTyped takes fewer columns at a time, and of these fewer rows.
+// splitTyped computes fewer columns at a time, and fewer rows of them.
 func splitTyped(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	b *kernel.PanelLayout) {
 	rows := x.Rows

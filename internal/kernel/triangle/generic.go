@@ -6,17 +6,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
-// This file is the specification of package linear's arithmetic within a chunk, beside
-// floats/generic.go for products by the state. Each rounding is explicit, as float32(…) or f32.FMA,
-// because compilers may fuse x·y + z into one operation.
+// This file is the specification of package linattn's arithmetic within a chunk; floats/generic.go
+// specifies products by the state. Each rounding is explicit, as float32(…) or f32.FMA, because
+// compilers may fuse x·y + z into one operation.
 
-// substitute turns rows r of sums over the state into what the rows add to it, i being the row in
-// the chunk:
+// substitute turns rows r of sums over the state into the updates u that the rows add to it, i
+// being the row in the chunk:
 //
 //	r_i = r_i·g_i, then for j = 0 … i−1: r_i = FMA(w_ij, u_j, r_i)
 //	u_i = β_i·(v_i − r_i)
 //
-// A nil g leaves r_i as it is. Weights of a row are kernel.Panel apart.
+// A nil g does not change r_i. Weights of a row are kernel.Panel apart.
 func substituteGeneric(u, r, w, g, beta, v []float32, s *Shape) {
 	for i := range s.Rows {
 		row := r[i*s.Sums:][:s.Cols]
@@ -56,9 +56,9 @@ func decayRowGeneric(w, a []float32, i int) {
 	}
 }
 
-// decayedSums are products of one row with the keys of the chunk, which have decayed by
-// factors of their own: sum_j = Σ_d (x_d·w_dj)·k_dj, x_d·w_dj rounded, a chain of FMAs from 0 in
-// ascending d.
+// decayedSums are products of one row with the keys of the chunk, each of which has decayed by its
+// own factors: sum_j = Σ_d (x_d·w_dj)·k_dj, x_d·w_dj rounded, a chain of FMAs from 0 in ascending
+// d.
 func decayedSumsGeneric(sum *[kernel.Panel]float32, x, w, k []float32) {
 	*sum = [kernel.Panel]float32{}
 	for d, e := range x {
@@ -69,7 +69,7 @@ func decayedSumsGeneric(sum *[kernel.Panel]float32, x, w, k []float32) {
 	}
 }
 
-// addChunk takes the rows of a full chunk into a panel of the state, for each channel d:
+// addChunk adds the rows of a full chunk to a panel of the state, for each channel d:
 //
 //	s_d = s_d·decay_d, then for j = 0 … 15: s_d = FMA(k_dj, u_j, s_d)
 //
@@ -82,7 +82,7 @@ func addChunkGeneric(s, k, u, decay []float32, updates int) {
 	}
 }
 
-// twoSums takes a key into the chunk's, and multiplies rows x and y by panels of the state and by
+// twoSums adds a key to the chunk's keys, and multiplies rows x and y by panels of the state and by
 // the chunk's keys: chains of FMAs from 0 in ascending channels.
 func twoSumsGeneric(p *Pair) {
 	n := len(p.X)
@@ -97,7 +97,7 @@ func twoSumsGeneric(p *Pair) {
 	}
 }
 
-// TakeColumn makes a key row i of a chunk, which has a panel for each channel.
+// TakeColumn stores a key as row i of a chunk, which has a panel for each channel.
 func TakeColumn(k, key []float32, i int) {
 	to := k[i:]
 	for d, e := range key {

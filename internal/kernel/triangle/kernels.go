@@ -7,7 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Substitute turns sums over the state into what rows add to it, see substituteGeneric.
+// Substitute turns sums over the state into the updates that rows add to it, see substituteGeneric.
 func Substitute(isa tuning.ISA, u, r, w, g, beta, v []float32, s *Shape) {
 	s.operands(u, r, w, g)
 	operand.Reads(beta, s.Rows)
@@ -38,7 +38,7 @@ func Outputs(isa tuning.ISA, dst, o, w, g, u []float32, scale float32, s *Shape)
 	}
 }
 
-// eachCall visits whole panels of columns, as many as a call of assembly takes, and returns the
+// eachCall visits whole panels of columns, as many as a call of assembly may have, and returns the
 // columns that are left for generic code.
 func (s *Shape) eachCall(isa tuning.ISA, call func(c, panels int)) (rest Shape) {
 	rest = *s
@@ -54,7 +54,7 @@ func (s *Shape) eachCall(isa tuning.ISA, call func(c, panels int)) (rest Shape) 
 	return rest
 }
 
-// one is the factors of rows that have none.
+// one holds factors of 1, for rows without factors.
 var one = func() (x [kernel.Panel]float32) {
 	for i := range x {
 		x[i] = 1
@@ -69,7 +69,7 @@ func factors(g []float32) *float32 {
 	return &g[0]
 }
 
-// operands are those that both have.
+// operands checks the operands that Substitute and Outputs have in common.
 func (s *Shape) operands(u, sums, w, g []float32) {
 	operand.UpdatesRows(u, s.First+s.Rows, s.Updates, s.Cols)
 	operand.UpdatesRows(sums, s.Rows, s.Sums, s.Cols)
@@ -82,7 +82,7 @@ func (s *Shape) operands(u, sums, w, g []float32) {
 // callChannels bounds the channels of a call, each of which has a panel.
 const callChannels = kernel.CallElements / kernel.Panel
 
-// DecayRow lets the weights of a chunk's rows decay, see decayRowGeneric.
+// DecayRow multiplies the weights of a chunk's rows by the decay of a new row, see decayRowGeneric.
 func DecayRow(isa tuning.ISA, w, a []float32, i int) {
 	n := len(a)
 	operand.Reads(a, n)
@@ -114,7 +114,7 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	}
 }
 
-// TwoSums takes a key into the chunk's, and multiplies two rows by panels of the state and by the
+// TwoSums adds a key to the chunk's keys, and multiplies two rows by panels of the state and by the
 // chunk's keys, see twoSumsGeneric, if there is a kernel for it.
 func TwoSums(isa tuning.ISA, p *Pair) (done bool) {
 	n := len(p.X)
@@ -146,8 +146,8 @@ func TwoSums(isa tuning.ISA, p *Pair) (done bool) {
 // Next is where rows begin that will be read soon. Any address will do.
 type Next [4]*float32
 
-// AddChunk takes the rows of a full chunk into a panel of the state, see addChunkGeneric. It may
-// ask for lines of the rows that are next, one of each for each 8 channels.
+// AddChunk adds the rows of a full chunk to a panel of the state, see addChunkGeneric. It may
+// prefetch lines of the next rows, one of each for each 8 channels.
 func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *Next) {
 	n := len(decay)
 	operand.Updates(s, n*kernel.Panel)

@@ -41,7 +41,7 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *
 	addPanel(cpu, s, k, u, decay, updates)
 }
 
-// addChunkAVX512 takes a chunk into n channels of a panel, and asks for lines of what is next. It
+// addChunkAVX512 adds a chunk to n channels of a panel, and prefetches lines of the next rows. It
 // works like addChunkGeneric.
 //
 //go:noescape
@@ -56,8 +56,8 @@ func twoSumsStep(isa tuning.ISA, x *pairCall) {
 	twoSumsSIMD(x)
 }
 
-// twoSumsAVX512 is twoSumsSIMD with 16 lanes. It makes the key a column of k on its way,
-// whose bit is in column.
+// twoSumsAVX512 is twoSumsSIMD with 16 lanes. It also stores the key as the column of k whose bit
+// is set in column.
 //
 //go:noescape
 func twoSumsAVX512(x *pairCall)

@@ -10,22 +10,22 @@ type Shape struct {
 	Updates, Sums, Outer int
 }
 
-// Pair is two rows of channels, and what TwoSums multiplies them by.
+// Pair is two rows of channels, and the factors by which TwoSums multiplies them.
 type Pair struct {
 	X, Y   []float32
 	S      []float32 // panels of the state
-	K      []float32 // the chunk's keys, of which Key becomes row Row
+	K      []float32 // the chunk's keys; Key becomes row Row
 	Key    []float32
 	Row    int
-	Sums   []float32 // by the state: two rows, Stride apart
+	Sums   []float32 // products with the state: two rows, Stride apart
 	Pairs  []float32 // by the chunk's keys: two rows of a panel
 	Panels int
 	Stride int
 }
 
-// rowsCall is the argument of the kernels of substitute and outputs. The generators read here, and
-// below, where fields are (internal/dev/constants). It is set field by field: a copy of what has
-// just been written waits for the stores.
+// rowsCall is the argument of the kernels of substitute and outputs. The generators read the
+// offsets of fields from this declaration and the ones below (internal/dev/constants). It is set
+// field by field, because a copy of a struct that has just been written waits for the stores.
 type rowsCall struct {
 	u, sums, w, decay *float32 // updates of the chunk, sums of the call's rows, weights, factors
 	beta              *float32 // of substitute

@@ -22,8 +22,8 @@ func outputsSIMD(x *rowsCall)
 //go:noescape
 func decayRowSIMD(w, a *float32, n, i int)
 
-// decayedSumsSIMD is products with keys that have decayed, of one row or two that are stride
-// elements apart. It works like decayedSumsGeneric.
+// decayedSumsSIMD computes products with decayed keys for one row, or two that are stride elements
+// apart. It works like decayedSumsGeneric.
 //
 //go:noescape
 func decayedSumsSIMD(sum, x, w, k *float32, n, rows, stride int)
