@@ -23,7 +23,7 @@ func (e *engine) begin(j *job) bool {
 	}
 	j.valid = j.seq.length()
 	for e.pages != nil && !e.pages.fits(e.active, j) {
-		if e.prefixes.drop() {
+		if e.dropIdle() {
 			continue
 		}
 		if fresh {
@@ -43,7 +43,7 @@ func (e *engine) newSequence(j *job) bool {
 		return false
 	}
 	for e.pages != nil && e.pages.full() {
-		if !e.prefixes.drop() {
+		if !e.dropIdle() {
 			return false
 		}
 		if from, n = e.donor(j); n > 0 && from == nil {

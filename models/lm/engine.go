@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +51,10 @@ type engine struct {
 	wake    chan struct{} // holds one: something changed for the stepping goroutine
 	ended   chan struct{} // closed when that goroutine is gone
 	late    *time.Timer
-	lent    bool // callers that still choose have logits of the last step
+	lent    bool       // callers that still choose have logits of the last step
+	idle    []*Session // have sequences, and no call uses them; the most recently used is the last
+	calls   int        // of sessions, which run
+	freed   bool       // what the engine holds
 }
 
 // newEngine starts the goroutine that steps.
@@ -90,7 +94,62 @@ func (e *engine) close() bool {
 	}
 	e.signal()
 	<-e.ended
-	e.free()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.freeUnused()
+	return true
+}
+
+// enter begins a call of a session, which has its sequence for itself until exit.
+func (e *engine) enter(s *Session) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return fmt.Errorf("%w: the model was closed", ErrClosed)
+	}
+	e.calls++
+	e.idle = slices.DeleteFunc(e.idle, func(other *Session) bool { return other == s })
+	return nil
+}
+
+// exit ends a call of a session. A job may wait for the pages that it has left.
+func (e *engine) exit(s *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls--
+	switch {
+	case e.closing:
+		e.freeUnused()
+	case s.seq != nil:
+		e.idle = append(e.idle, s)
+	}
+	e.signal()
+}
+
+// freeUnused frees what the engine holds after its goroutine and the calls of sessions have ended.
+func (e *engine) freeUnused() {
+	select {
+	case <-e.ended:
+	default:
+		return
+	}
+	if e.calls == 0 && !e.freed {
+		e.freed = true
+		e.free()
+	}
+}
+
+// dropIdle releases what is not in use: the least recently used prefix, or if there is none the
+// sequence of a session, which computes its tokens again. It reports whether there was one.
+func (e *engine) dropIdle() bool {
+	if e.prefixes.drop() {
+		return true
+	}
+	if len(e.idle) == 0 {
+		return false
+	}
+	e.idle[0].drop()
+	e.idle = slices.Delete(e.idle, 0, 1)
 	return true
 }
 
@@ -311,7 +370,7 @@ func (e *engine) abandon() {
 		j.refuse(ErrClosed)
 		e.release(j)
 	}
-	e.waiting, e.active = nil, nil
+	e.waiting, e.active, e.idle = nil, nil, nil
 	e.prefixes.clear()
 }
 

@@ -186,34 +186,42 @@ func (a *answer) begin(prompt []int32, kept int) error {
 	if err := m.checkTokens(prompt); err != nil {
 		return err
 	}
-	if s != nil {
+	limit, err := a.limit(kept + len(prompt))
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		prompt = slices.Clone(prompt)
+	} else {
 		s.cut(kept)
 		if len(prompt) == 0 {
 			s.again()
 		}
 		prompt = append(s.tokens, prompt...)
 	}
-	if len(prompt) == 0 {
-		return fmt.Errorf("%w: the prompt has no tokens, want one at least", attn.ErrOption)
-	}
-	left := m.Context() - len(prompt)
-	if left < 1 {
-		return fmt.Errorf("%w: the prompt has %d tokens, want at most %d, for an answer within "+
-			"Options.Context of %d", ErrContext, len(prompt), m.Context()-1, m.Context())
-	}
-	if a.MaxTokens > 0 {
-		left = min(left, a.MaxTokens)
-	}
-	if s == nil {
-		prompt = slices.Clone(prompt)
-	}
-	a.job = newJob(prompt, len(prompt)+left)
+	a.job = newJob(prompt, limit)
 	if s != nil {
 		s.lend(a.job)
 	}
 	a.sampler = newSampler(a.Sampling, prompt)
 	a.stops.texts, a.decoder = a.Stop, m.tokenizer.NewDecoder()
 	return nil
+}
+
+// limit is the most tokens that a sequence may have which begins with some.
+func (a *answer) limit(prompt int) (int, error) {
+	m := a.model
+	left := m.Context() - prompt
+	switch {
+	case prompt == 0:
+		return 0, fmt.Errorf("%w: the prompt has no tokens, want one at least", attn.ErrOption)
+	case left < 1:
+		return 0, fmt.Errorf("%w: the prompt has %d tokens, want at most %d, for an answer within "+
+			"Options.Context of %d", ErrContext, prompt, m.Context()-1, m.Context())
+	case a.MaxTokens > 0:
+		left = min(left, a.MaxTokens)
+	}
+	return prompt + left, m.engine.couldHold(prompt + left)
 }
 
 // run yields tokens until the answer ends.
@@ -230,7 +238,7 @@ func (a *answer) run() (err error) {
 			return err
 		}
 		if a.Session != nil {
-			a.Session.report(j)
+			a.Session.tracer.report(a.model.net.Dim)
 		}
 		if ended, err = a.choose(); err != nil {
 			return err
@@ -268,30 +276,32 @@ func (a *answer) choose() (ended bool, err error) {
 func (a *answer) next(logits []float32) (t Token, err error) {
 	m, d := a.model, a.sampler
 	d.penalize(logits)
-	if a.Logits != nil {
-		if err := a.Logits(a.job.tokens, logits); err != nil {
-			return t, err
-		}
-		if err := checkHook(logits); err != nil {
-			return t, err
-		}
+	if a.Logits == nil {
+		err = d.checkPenalized(logits)
+	} else if err = a.Logits(a.job.tokens, logits); err == nil {
+		err = checkHook(logits)
+	}
+	if err != nil {
+		return t, err
 	}
 	t.ID = d.choose(logits, len(a.job.tokens))
 	sum := attn.LogSumExp(logits)
 	t.LogProb, t.Top = logits[t.ID]-sum, a.candidates(logits, sum)
 	d.chose(t.ID)
 	if slices.Contains(m.ends, t.ID) {
-		t.End, t.Text = Stopped, a.stops.rest()+a.decoder.Flush()
+		t.Text, _ = a.stops.end(a.decoder.Flush())
+		t.End = Stopped
 		return t, nil
 	}
 	var stopped bool
-	if t.Text, stopped = a.stops.add(a.decoder.Next(t.ID)); stopped {
+	t.Text, stopped = a.stops.add(a.decoder.Next(t.ID))
+	if !stopped && len(a.job.tokens)+1 == a.job.limit {
+		var more string
+		more, stopped = a.stops.end(a.decoder.Flush())
+		t.End, t.Text = Length, t.Text+more
+	}
+	if stopped {
 		t.End = Stopped
-	} else if len(a.job.tokens)+1 == a.job.limit {
-		more, stopped := a.stops.add(a.decoder.Flush())
-		if t.End, t.Text = Length, t.Text+more; !stopped {
-			t.Text += a.stops.rest()
-		}
 	}
 	return t, nil
 }

@@ -67,10 +67,8 @@ func (j *job) offer(logits []float32) {
 
 // submit queues a job. Callers must let it leave, whatever comes.
 func (e *engine) submit(j *job) error {
-	if e.pages != nil {
-		if err := e.pages.couldHold(j.limit); err != nil {
-			return err
-		}
+	if err := e.couldHold(j.limit); err != nil {
+		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,12 +82,14 @@ func (e *engine) submit(j *job) error {
 
 // await returns when the job's caller may choose.
 func (e *engine) await(ctx context.Context, j *job) error {
-	select {
-	case <-j.ready:
-		return j.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if ctx.Err() == nil {
+		select {
+		case <-j.ready:
+			return j.err
+		case <-ctx.Done():
+		}
 	}
+	return context.Cause(ctx)
 }
 
 // chose adds a token that the job's caller chose, of a sequence with some valid tokens; goOn lets
@@ -116,6 +116,9 @@ func (e *engine) more(j *job) {
 
 func (e *engine) goOn(j *job) {
 	j.guesses, j.phase = j.guesses[:0], computing
+	if j.err != nil { // the engine was closed meanwhile
+		j.offer(nil)
+	}
 	e.signal()
 }
 

@@ -33,6 +33,13 @@ func (g *pageGroup) left(j *job) int {
 }
 
 // couldHold refuses sequences that do not fit the memory even alone.
+func (e *engine) couldHold(tokens int) error {
+	if e.pages == nil {
+		return nil
+	}
+	return e.pages.couldHold(tokens)
+}
+
 func (c *pages) couldHold(tokens int) error {
 	for i := range c.groups {
 		g := &c.groups[i]

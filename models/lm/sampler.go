@@ -122,6 +122,32 @@ func (d *sampler) penalize(logits []float32) {
 	}
 }
 
+// checkPenalized refuses logits from which no token can be chosen, which penalties may leave.
+func (d *sampler) checkPenalized(logits []float32) error {
+	for token := range d.penalized {
+		x := logits[token]
+		if x != x || x > math.MaxFloat32 || x < -math.MaxFloat32 && attn.Max(logits) == x {
+			return fmt.Errorf("%w: Sampling's Repetition, Frequency and Presence make the logit of token "+
+				"%d %v, want a number", attn.ErrOption, token, x)
+		}
+	}
+	return nil
+}
+
+// penalized are the tokens whose logits penalties change.
+func (d *sampler) penalized(yield func(int32) bool) {
+	for _, token := range d.before {
+		if !yield(token) {
+			return
+		}
+	}
+	for token := range d.counts {
+		if !yield(token) {
+			return
+		}
+	}
+}
+
 // choose returns the token of a position, which is how many come before it.
 func (d *sampler) choose(logits []float32, position int) int32 {
 	best := argMax(logits)

@@ -13,12 +13,13 @@ import (
 // once. A call at a time may use it: others get [ErrBusy].
 type Session struct {
 	model  *Model
-	mu     sync.Mutex
-	busy   bool
+	mu     sync.Mutex // guards what follows, up to trace
+	busy   bool       // a call uses the session
 	closed bool
 	tokens []int32
-	seq    sequence // of the first of them; nil for none
 	trace  func(layer, first int, rows attn.Tensor)
+
+	seq    sequence // of the first tokens; nil for none. The engine drops it while no call runs
 	tracer tracer
 	logits []float32 // what Append returned
 }
@@ -41,6 +42,9 @@ func (s *Session) take() error {
 	case s.busy:
 		return ErrBusy
 	}
+	if err := s.model.engine.enter(s); err != nil {
+		return err
+	}
 	s.busy = true
 	return nil
 }
@@ -49,7 +53,15 @@ func (s *Session) take() error {
 func (s *Session) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.model.engine.exit(s)
 	s.busy = false
+}
+
+// set changes the tokens, which others may read meanwhile.
+func (s *Session) set(tokens []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = tokens
 }
 
 // call is a call of f.
@@ -64,6 +76,9 @@ func (s *Session) call(f func() error) error {
 // lend gives a job the session's sequence until it has left.
 func (s *Session) lend(j *job) {
 	j.seq, j.keep, s.seq = s.seq, true, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracer = tracer{f: s.trace} // without rows of a call that failed
 	if s.trace != nil {
 		j.trace, j.alone = &s.tracer, true
 	}
@@ -71,20 +86,14 @@ func (s *Session) lend(j *job) {
 
 // takeBack gets the sequence of a job that has left, and its tokens.
 func (s *Session) takeBack(j *job) {
-	s.seq, s.tokens = j.seq, j.tokens
-}
-
-// report passes traced rows on.
-func (s *Session) report(j *job) {
-	if s.trace != nil {
-		s.tracer.report(s.model.net.Dim, s.trace)
-	}
+	s.seq = j.seq
+	s.set(j.tokens)
 }
 
 // cut keeps the first n tokens. What layers do not have of these any more is computed again by the
 // next call.
 func (s *Session) cut(n int) {
-	s.tokens = s.tokens[:n]
+	s.set(s.tokens[:n])
 	s.back(n)
 }
 
@@ -109,24 +118,17 @@ func (s *Session) drop() {
 // [attn.ErrMemory] for more than Options.Memory can hold.
 func (s *Session) Append(ctx context.Context, tokens ...int32) (logits []float32, err error) {
 	err = s.call(func() error {
-		before := len(s.tokens)
 		if err := s.room(tokens); err != nil {
 			return err
 		}
 		if len(tokens) == 0 {
 			s.again()
 		}
-		s.tokens = append(s.tokens, tokens...)
-		err := s.compute(ctx, false, func(_ int, rows []float32) error {
+		return s.extend(ctx, tokens, false, func(_ int, rows []float32) error {
 			s.logits = append(s.logits[:0], rows...)
+			logits = s.logits
 			return nil
 		})
-		if err != nil {
-			s.cut(before)
-			return err
-		}
-		logits = s.logits
-		return nil
 	})
 	return logits, err
 }
@@ -147,18 +149,29 @@ func (s *Session) Score(ctx context.Context, tokens []int32,
 		if before > 0 {
 			s.again()
 		}
-		s.tokens = append(s.tokens, tokens...)
-		err := s.compute(ctx, true, func(at int, row []float32) error {
+		return s.extend(ctx, tokens, true, func(at int, row []float32) error {
 			if i := at + 1 - before; i >= 0 && i < len(tokens) {
 				return f(i, row)
 			}
 			return nil
 		})
-		if err != nil {
+	})
+}
+
+// extend adds tokens and computes what layers do not have yet. Nothing is left of a call that
+// fails, or that f ends with a panic.
+func (s *Session) extend(ctx context.Context, tokens []int32, all bool,
+	f func(at int, logits []float32) error) (err error) {
+	before, done := len(s.tokens), false
+	defer func() {
+		if !done {
 			s.cut(before)
 		}
-		return err
-	})
+	}()
+	s.set(append(s.tokens, tokens...))
+	err = s.compute(ctx, all, f)
+	done = err == nil
+	return err
 }
 
 // room refuses tokens that there are not, or that are too many.
@@ -192,7 +205,7 @@ func (s *Session) compute(ctx context.Context, all bool,
 		if err := e.await(ctx, j); err != nil {
 			return err
 		}
-		s.report(j)
+		s.tracer.report(s.model.net.Dim)
 		vocab := s.model.net.Vocab
 		n := len(j.logits) / vocab
 		for i := range n {
@@ -208,10 +221,18 @@ func (s *Session) compute(ctx context.Context, all bool,
 }
 
 // Tokens returns a copy of the session's tokens.
-func (s *Session) Tokens() []int32 { return slices.Clone(s.tokens) }
+func (s *Session) Tokens() []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.tokens)
+}
 
 // Len returns the number of tokens.
-func (s *Session) Len() int { return len(s.tokens) }
+func (s *Session) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tokens)
+}
 
 // Truncate keeps the first n tokens. The error is [attn.ErrLength] for an n that is negative or
 // above Len.
@@ -247,8 +268,13 @@ func (s *Session) Fork() (f *Session, err error) {
 // Trace lets calls of Append, Score and Generate with the session call f with the rows that each
 // layer returns, [1, 1, n, Hidden] of the n tokens from position first on: layer 0, 1 and so on
 // for some tokens, then for the next ones, on the goroutine of the call. They are valid until f
-// returns. nil ends that. A session with Trace shares nothing with others.
-func (s *Session) Trace(f func(layer, first int, rows attn.Tensor)) { s.trace = f }
+// returns. nil ends that. A call that runs keeps the function that it began with. A session with
+// Trace shares nothing with others.
+func (s *Session) Trace(f func(layer, first int, rows attn.Tensor)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trace = f
+}
 
 // Close gives the session's memory back. Later calls are [ErrClosed].
 func (s *Session) Close() error {

@@ -204,13 +204,14 @@ func (s *Session) load(from *counted) error {
 		s.drop()
 		return err
 	}
-	s.tokens = d.Tokens
+	s.set(d.Tokens)
 	return nil
 }
 
 // hold lets f fill the session's sequence, when there are pages for some tokens.
 func (s *Session) hold(tokens int, f func(sequence) error) error {
 	e, j := s.model.engine, newJob(nil, tokens)
+	j.away = true // nobody waits for the reader of the file
 	s.lend(j)
 	if err := e.submit(j); err != nil {
 		s.takeBack(j)

@@ -40,9 +40,11 @@ func (s *stops) waits() (keep int) {
 	return keep
 }
 
-// rest is what still waits when the answer has ended.
-func (s *stops) rest() string {
-	text := s.held
+// end is add of the last text, after which nothing waits.
+func (s *stops) end(text string) (shown string, stopped bool) {
+	if shown, stopped = s.add(text); !stopped {
+		shown += s.held
+	}
 	s.held = ""
-	return text
+	return shown, stopped
 }

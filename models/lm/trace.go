@@ -3,7 +3,10 @@ package lm
 import "github.com/seed-1415985d/attn"
 
 // tracer collects the rows of a sequence that layers return, until its caller takes them.
-type tracer struct{ rows []tracedRows }
+type tracer struct {
+	f    func(layer, first int, rows attn.Tensor) // of the caller; nil for none
+	rows []tracedRows
+}
 
 type tracedRows struct {
 	layer, first int
@@ -15,10 +18,10 @@ func (t *tracer) add(layer, first int, rows []float32) {
 	t.rows = append(t.rows, tracedRows{layer, first, append([]float32(nil), rows...)})
 }
 
-// report calls f with the rows that were added since the last time.
-func (t *tracer) report(dim int, f func(layer, first int, rows attn.Tensor)) {
+// report passes the rows on that were added since the last time.
+func (t *tracer) report(dim int) {
 	for _, r := range t.rows {
-		f(r.layer, r.first, rowsOf(r.data, dim))
+		t.f(r.layer, r.first, rowsOf(r.data, dim))
 	}
 	t.rows = t.rows[:0]
 }
