@@ -351,42 +351,46 @@ func (c *pages) sees(layer, n int) int {
 }
 
 // save writes what each layer has.
-func (s paged) save(to io.Writer) (err error) {
+func (s paged) save(to io.Writer) (all int64, err error) {
 	for i, q := range s.layers {
+		var n, more int64
 		if k := s.kept[i]; q != nil {
-			_, err = q.Save(to)
-		} else if _, err = k.conv.Save(to); err == nil {
-			_, err = k.state.Save(to)
+			n, err = q.Save(to)
+		} else if n, err = k.conv.Save(to); err == nil {
+			more, err = k.state.Save(to)
 		}
-		if err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
+		if all += n + more; err != nil {
+			return all, fmt.Errorf("layer %d: %w", i, err)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // load reads what save wrote of some tokens, into an empty sequence.
-func (s paged) load(from io.Reader, tokens int) (err error) {
+func (s paged) load(from io.Reader, tokens int) (all int64, err error) {
 	for i, q := range s.layers {
+		var n, more int64
 		lens := [2]int{tokens, tokens}
 		if k := s.kept[i]; q != nil {
-			_, err = q.Load(from)
+			n, err = q.Load(from)
 			lens[0] = q.Len()
-		} else if _, err = k.conv.Load(from); err == nil {
-			_, err = k.state.Load(from)
+		} else if n, err = k.conv.Load(from); err == nil {
+			more, err = k.state.Load(from)
 			lens = [2]int{k.conv.Len(), k.state.Len()}
 		}
+		all += n + more
 		if err == nil && lens != [2]int{tokens, tokens} {
-			err = fmt.Errorf("it has %d and %d tokens, want %d", lens[0], lens[1], tokens)
+			err = fmt.Errorf("%w: it has %d and %d tokens, want %d", attn.ErrFormat, lens[0], lens[1],
+				tokens)
 		} else if err == nil && q != nil && q.First() > s.cache.sees(i, tokens) {
-			err = fmt.Errorf("its tokens begin at %d, want those that the window of %d sees", q.First(),
-				s.cache.Windows[i])
+			err = fmt.Errorf("%w: its tokens begin at %d, want what the window of %d sees",
+				attn.ErrFormat, q.First(), s.cache.Windows[i])
 		}
 		if err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
+			return all, fmt.Errorf("layer %d: %w", i, err)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (s paged) release() {

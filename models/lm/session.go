@@ -141,6 +141,9 @@ func (s *Session) again() { s.back(max(0, len(s.tokens)-1)) }
 // without any has none before it.
 func (s *Session) Score(ctx context.Context, tokens []int32,
 	f func(i int, logits []float32) error) error {
+	if f == nil {
+		return fmt.Errorf("%w: f is nil, want a function", attn.ErrOption)
+	}
 	return s.call(func() error {
 		before := len(s.tokens)
 		if err := s.room(tokens); err != nil || len(tokens) == 0 {

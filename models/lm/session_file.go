@@ -7,15 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/frames"
 )
 
-// A saved session has its tokens and what each layer keeps of them. Numbers are little endian,
-// checksums are CRC-32C of all bytes before them but other checksums.
+// A saved session has its tokens and what each layer keeps of them. Numbers are little endian, and
+// each part ends with a checksum of package frames.
 //
 //	8 bytes   sessionMagic, whose last is the version
 //	u32       bytes of the description
@@ -23,8 +22,7 @@ import (
 //	u32       checksum
 //	...       for each layer its keys and values (attn.Sequence.Save), or of one that keeps states
 //	          its convolution and its states (nn.Conv.Save, linattn.State.Save); nothing if Kept is 0
-//	u32       checksum
-const sessionMagic = "attnSes\x02"
+const sessionMagic = "attnSes\x03"
 
 // mostDescription is more than the descriptions of the longest sequences have.
 const mostDescription = 1 << 30
@@ -61,57 +59,15 @@ func (d *description) check(m *Model) error {
 	return nil
 }
 
-// counted counts the bytes of a stream, whose sum it keeps.
-type counted struct {
-	hash.Hash32
-	n    int64
-	from io.Reader
-	to   io.Writer
-}
-
-func newCounted(from io.Reader, to io.Writer) *counted {
-	return &counted{Hash32: crc32.New(crc32.MakeTable(crc32.Castagnoli)), from: from, to: to}
-}
-
-func (c *counted) Read(x []byte) (int, error) {
-	n, err := c.from.Read(x)
-	_, _ = c.Hash32.Write(x[:n]) // which cannot fail
-	c.n += int64(n)
-	return n, err
-}
-
-func (c *counted) Write(x []byte) (int, error) {
-	n, err := c.to.Write(x)
-	_, _ = c.Hash32.Write(x[:n]) // which cannot fail
-	c.n += int64(n)
-	return n, err
-}
-
-// check reads a checksum, which is not part of the sum.
-func (c *counted) check() error {
-	want := c.Sum32()
-	var stored [4]byte
-	n, err := io.ReadFull(c.from, stored[:])
-	if c.n += int64(n); err != nil {
-		return damaged(err)
-	}
-	if got := binary.LittleEndian.Uint32(stored[:]); got != want {
-		return fmt.Errorf("%w: the checksum is %08x, want %08x", attn.ErrFormat, got, want)
-	}
-	return nil
-}
-
-// sum writes the checksum.
-func (c *counted) sum() error {
-	n, err := c.to.Write(binary.LittleEndian.AppendUint32(nil, c.Sum32()))
-	c.n += int64(n)
-	return err
-}
-
-// damaged is the error of a stream that is too short, or that cannot be read.
+// damaged is the error of a stream that is damaged or too short, or that cannot be read. Layers of
+// the model's own fingerprint have its shapes and formats.
 func damaged(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	m := frames.Mismatch{}
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the session ends early", attn.ErrFormat)
+	case errors.As(err, &m) || errors.Is(err, attn.ErrShape) || errors.Is(err, attn.ErrOption):
+		return fmt.Errorf("%w: %w", attn.ErrFormat, err)
 	}
 	return err
 }
@@ -120,44 +76,37 @@ func damaged(err error) error {
 // the same [Model.Fingerprint], on any CPU.
 func (s *Session) Save(w io.Writer) (n int64, err error) {
 	err = s.call(func() error {
-		to := newCounted(nil, w)
-		err := s.save(to)
-		n = to.n
+		n, err = s.save(w)
 		return err
 	})
 	return n, err
 }
 
-func (s *Session) save(to *counted) error {
+func (s *Session) save(w io.Writer) (int64, error) {
 	seq, kept := s.seq, 0
 	if seq != nil {
 		kept = seq.length()
 	}
-	if _, here := seq.(paged); seq != nil && !here {
-		return fmt.Errorf("%w: keys and values are in Options.Cache, want a model without one",
+	here, ok := seq.(paged)
+	if seq != nil && !ok {
+		return 0, fmt.Errorf("%w: keys and values are in Options.Cache, want a model without one",
 			attn.ErrUnsupported)
 	}
 	mark, err := s.model.Fingerprint()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	text, err := json.Marshal(description{mark, s.tokens, kept})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	head := binary.LittleEndian.AppendUint32([]byte(sessionMagic), uint32(len(text)))
-	if _, err := to.Write(append(head, text...)); err != nil {
-		return err
+	to := frames.Writer{To: w}
+	if err := to.Write(append(head, text...), true); err != nil || kept == 0 {
+		return to.N, err
 	}
-	if err := to.sum(); err != nil {
-		return err
-	}
-	if kept > 0 {
-		if err := seq.(paged).save(to); err != nil {
-			return err
-		}
-	}
-	return to.sum()
+	n, err := here.save(w)
+	return to.N + n, err
 }
 
 // Load reads what Save wrote into a session without tokens, exactly, and returns how many bytes it
@@ -169,43 +118,37 @@ func (s *Session) Load(r io.Reader) (n int64, err error) {
 		if len(s.tokens) > 0 {
 			return fmt.Errorf("%w: the session has %d tokens, want none", attn.ErrLength, len(s.tokens))
 		}
-		from := newCounted(r, nil)
-		err := s.load(from)
-		n = from.n
+		n, err = s.load(r)
 		return err
 	})
 	return n, err
 }
 
-func (s *Session) load(from *counted) error {
-	d, err := readDescription(from)
+func (s *Session) load(r io.Reader) (int64, error) {
+	from := frames.Reader{From: r}
+	d, err := readDescription(&from)
 	if err == nil {
 		err = d.check(s.model)
 	}
 	if err != nil {
-		return err
+		return from.N, err
 	}
+	n := int64(0)
 	if d.Kept > 0 {
-		err = s.hold(d.Kept, func(seq sequence) error {
+		err = s.hold(d.Kept, func(seq sequence) (err error) {
 			here, ok := seq.(paged)
 			if !ok {
 				return fmt.Errorf("%w: keys and values are in Options.Cache, want a model without one",
 					attn.ErrUnsupported)
 			}
-			if err := here.load(from, d.Kept); err != nil {
-				return fmt.Errorf("%w: %w", attn.ErrFormat, err)
-			}
-			return from.check()
+			n, err = here.load(r, d.Kept)
+			return err
 		})
-	} else {
-		err = from.check()
 	}
-	if err != nil {
-		s.drop()
-		return err
+	if err == nil {
+		s.set(d.Tokens)
 	}
-	s.set(d.Tokens)
-	return nil
+	return from.N + n, damaged(err)
 }
 
 // hold lets f fill the session's sequence, when there are pages for some tokens.
@@ -217,44 +160,56 @@ func (s *Session) hold(tokens int, f func(sequence) error) error {
 		s.takeBack(j)
 		return err
 	}
+	done := false
+	defer func() { // also if the reader of a file panics
+		if j.seq != nil {
+			j.valid = j.seq.length()
+		}
+		e.leave(j)
+		if s.takeBack(j); !done {
+			s.drop()
+		}
+	}()
 	err := e.await(context.Background(), j)
 	if err == nil {
 		err = f(j.seq)
 	}
-	if j.seq != nil {
-		j.valid = j.seq.length()
-	}
-	e.leave(j)
-	s.takeBack(j)
+	done = err == nil
 	return err
 }
 
 // readDescription reads the first part of a saved session, in which nothing else is true if its
 // checksum is not.
-func readDescription(from *counted) (*description, error) {
+func readDescription(from *frames.Reader) (*description, error) {
 	var head [len(sessionMagic) + 4]byte
-	n, err := io.ReadFull(from, head[:])
-	magic := string(head[:min(n, len(sessionMagic))])
-	if magic != sessionMagic[:len(magic)] || n == 0 {
+	magic := head[:len(sessionMagic)]
+	if err := from.Read(magic); err != nil {
+		return nil, damaged(err)
+	}
+	if string(magic) != sessionMagic {
 		return nil, fmt.Errorf("%w: it begins with %q, want %q: it is no session of this version",
 			attn.ErrFormat, magic, sessionMagic)
 	}
-	if err != nil {
+	if err := from.Read(head[len(magic):]); err != nil {
 		return nil, damaged(err)
 	}
-	size := binary.LittleEndian.Uint32(head[len(sessionMagic):])
+	size := int(binary.LittleEndian.Uint32(head[len(magic):]))
 	if size > mostDescription {
 		return nil, fmt.Errorf("%w: its description has %d bytes, want at most %d", attn.ErrFormat, size,
 			mostDescription)
 	}
-	var text bytes.Buffer // which grows with what comes
-	if _, err := io.CopyN(&text, from, int64(size)); err != nil {
+	var text []byte // which grows with what comes
+	for len(text) < size {
+		at := len(text)
+		text = append(text, make([]byte, min(size-at, 1<<20))...)
+		if err := from.Read(text[at:]); err != nil {
+			return nil, damaged(err)
+		}
+	}
+	if err := from.End(); err != nil {
 		return nil, damaged(err)
 	}
-	if err := from.check(); err != nil {
-		return nil, err
-	}
-	d, read := &description{}, json.NewDecoder(&text)
+	d, read := &description{}, json.NewDecoder(bytes.NewReader(text))
 	read.DisallowUnknownFields() // of a later version
 	if err := read.Decode(d); err != nil {
 		return nil, fmt.Errorf("%w: %w", attn.ErrFormat, err)
