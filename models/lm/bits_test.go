@@ -1,8 +1,11 @@
 package lm
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"hash/crc32"
+	"sync"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -91,4 +94,81 @@ func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint3
 		t.Errorf("%d layers of %d, cache %v: logits have the sum %#x, want %#x", m.Layers, m.Dim, cache,
 			got, want)
 	}
+}
+
+// TestEngineBitsOfAnswers does the same for the tokens that are drawn and their log-probabilities:
+// of answers alone, in company, and by a session that was saved on the way.
+func TestEngineBitsOfAnswers(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want uint32
+	}{
+		{Options{}, 0x3ea2ce45},
+		{Options{Weights: I8, Products: Integers, Keys: I8}, 0xa18f9a90},
+	} {
+		c.o.Chunk = 50
+		m := small(t, c.o)
+		var alone, company, saved [3][]Token
+		var wait sync.WaitGroup
+		for i := range alone {
+			alone[i] = drawn(t, small(t, c.o), i)
+			wait.Go(func() { company[i] = drawn(t, m, i) })
+			saved[i] = drawnSaved(t, m, i)
+		}
+		wait.Wait()
+		for name, all := range map[string][3][]Token{"alone": alone, "in company": company,
+			"saved": saved} {
+			sum := crc32.NewIEEE()
+			for _, answer := range all {
+				for _, token := range answer {
+					must(t, binary.Write(sum, binary.LittleEndian, token.ID))
+					must(t, binary.Write(sum, binary.LittleEndian, token.LogProb))
+				}
+			}
+			if got := sum.Sum32(); got != c.want {
+				t.Errorf("%v, %s: tokens and log-probabilities have the sum %#x, want %#x", m, name, got,
+					c.want)
+			}
+		}
+	}
+}
+
+// drawnTokens are of an answer.
+const drawnTokens = 12
+
+// drawing is one of several answers.
+func drawing(i int) ([]int32, Generation) {
+	return append(prompt32(60), int32(i)), Generation{MaxTokens: drawnTokens,
+		Logits: func(_ []int32, logits []float32) error {
+			logits[257], logits[258] = -1e9, -1e9 // the answer does not end
+			return nil
+		},
+		Sampling: [...]Sampling{{Temperature: 0.8, Seed: 1}, {Temperature: 1.3, TopP: 0.9, Seed: 2,
+			Repetition: 1.2}, {Temperature: 1, TopK: 30, MinP: 0.01, Frequency: 0.3, Seed: 3}}[i]}
+}
+
+func drawn(t *testing.T, m *Model, i int) []Token {
+	prompt, g := drawing(i)
+	all, err := full(context.Background(), m, prompt, g)
+	if err != nil || len(all) != drawnTokens {
+		t.Errorf("%d tokens and %v", len(all), err)
+	}
+	return all
+}
+
+// drawnSaved is drawn by a session whose prompt was saved and loaded.
+func drawnSaved(t *testing.T, m *Model, i int) []Token {
+	prompt, g := drawing(i)
+	s, later := m.session(t), m.session(t)
+	_, err := s.Append(context.Background(), prompt...)
+	must(t, err)
+	var file bytes.Buffer
+	_, err = s.Save(&file)
+	must(t, err)
+	_, err = later.Load(&file)
+	must(t, err)
+	g.Session = later
+	all, err := full(context.Background(), m, nil, g)
+	must(t, err)
+	return all
 }
