@@ -38,6 +38,8 @@ type format interface {
 	opening(prompt string) string
 	// earlier is what a template gets of an answer for what follows it.
 	earlier(answer string) (thinking, said string)
+	// answer is the answer of which parts are what was thought and said.
+	answer(thinking, said string) string
 }
 
 // format is the one of the template, nil for none.
@@ -214,4 +216,22 @@ func (h harmony) earlier(answer string) (thinking, said string) {
 		}
 	}
 	return strings.Join(thoughts, "\n\n"), said
+}
+
+// Answer returns an answer of the template's model as [Message].Content has it: what it thought, and
+// what it said. It is what was said alone if the template does not separate what a model thinks.
+func (t *Template) Answer(thinking, said string) string {
+	if f := t.format(); f != nil && thinking != "" {
+		return f.answer(thinking, said)
+	}
+	return said
+}
+
+func (p pair) answer(thinking, said string) string {
+	return p.begin + "\n" + thinking + "\n" + p.end + "\n\n" + said
+}
+
+func (harmony) answer(thinking, said string) string {
+	return harmonyChannel + harmonyThinking + harmonyMessage + thinking + harmonyEnd + harmonyStart +
+		"assistant" + harmonyChannel + "final" + harmonyMessage + said
 }

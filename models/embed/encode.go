@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/gauge"
 	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
@@ -155,10 +156,16 @@ func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) er
 	if err := ended(r.ctx); err != nil {
 		return fmt.Errorf("embed: %w", err)
 	}
+	call := gauge.Of(r.ctx)
 	for i, err := range r.errs {
 		if err == nil {
 			err = check(r.Model, i, &r.reads[i])
 		}
+		if read := &r.reads[i]; err == nil && call.Whole && read.Left > 0 {
+			err = fmt.Errorf("%w: it has %d tokens, want at most %d", gauge.ErrCut,
+				len(read.Tokens)+read.Left, len(read.Tokens))
+		}
+		call.Tokens += len(r.reads[i].Tokens)
 		if err != nil {
 			return fmt.Errorf("embed: text %d: %w", i, err)
 		}

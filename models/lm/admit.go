@@ -53,7 +53,7 @@ func (e *engine) newSequence(j *job) bool {
 	var err error
 	if n > 0 {
 		j.seq, err = from.fork(n)
-		e.meter.shared += n
+		e.meter.shared, e.meter.hits, j.shared = e.meter.shared+n, e.meter.hits+1, n
 	} else {
 		j.seq, err = e.runner.cache.newSequence()
 	}

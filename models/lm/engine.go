@@ -326,7 +326,8 @@ func (e *engine) deliver(err error, took time.Duration) {
 			j.offer(rows)
 		}
 	}
-	e.meter.peak = max(e.meter.peak, e.runner.cache.inUse())
+	e.meter.used = e.runner.cache.inUse()
+	e.meter.peak = max(e.meter.peak, e.meter.used)
 }
 
 // linger waits a moment for callers that are choosing, so that all decode in one step. Nobody waits

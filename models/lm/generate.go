@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/models/internal/gauge"
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
@@ -231,12 +232,13 @@ func (a *answer) run() (err error) {
 		a.settle()
 		return err
 	}
-	ended := false
+	ended, call := false, gauge.Of(a.ctx)
 	defer a.leave() // also if the hook panics
 	for !ended && !a.left {
 		if err = e.await(a.ctx, j); err != nil {
 			return err
 		}
+		call.Shared = j.shared
 		if a.Session != nil {
 			a.Session.tracer.report(a.model.net.Dim)
 		}

@@ -19,6 +19,7 @@ const (
 type job struct {
 	tokens []int32 // of the sequence: what was given, and what was chosen
 	given  int     // tokens that were given: logits come after them
+	shared int     // of these, tokens that another sequence had
 	limit  int     // most tokens that the sequence may have, for which it has pages
 	all    bool    // logits are wanted after each given token, not after the last one only
 	keep   bool    // the sequence goes back to a session

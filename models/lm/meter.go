@@ -7,15 +7,17 @@ import "time"
 type meter struct {
 	read, beside    int // tokens of prompts, and those that others decoded in the same steps
 	made, steps     int // of steps that only decode
-	shared          int // tokens of prompts that were not computed again
+	reads           int // other steps
+	shared, hits    int // tokens of prompts that were not computed again, and such prompts
 	right           int // guesses that were chosen
 	reading, making time.Duration
-	peak            int // bytes of the cache in use
+	used, peak      int // bytes of the cache in use, and the most there were
 }
 
 func (m *meter) count(b *batch, took time.Duration) {
 	if b.read > 0 {
-		m.read, m.beside, m.reading = m.read+b.read, m.beside+b.made, m.reading+took
+		m.read, m.beside, m.reads = m.read+b.read, m.beside+b.made, m.reads+1
+		m.reading += took
 	} else {
 		m.made, m.steps, m.making = m.made+b.made, m.steps+1, m.making+took
 	}

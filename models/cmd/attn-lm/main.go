@@ -1,5 +1,5 @@
-// Command attn-lm runs language models of published files on the CPU: it answers prompts and
-// conversations, measures, and shows that nothing but the prompt decides an answer's bits.
+// Command attn-lm runs language models of published files on the CPU: it answers prompts,
+// conversations and clients of OpenAI's interface, measures, and shows that nothing but the prompt decides an answer's bits.
 package main
 
 import (
@@ -19,6 +19,7 @@ const usage = `attn-lm runs language models of GGUF files and of folders as tran
 Commands:
   run       continue texts
   chat      hold a conversation
+  serve     answer clients of OpenAI's interface
   bench     measure tokens a second
   accuracy  compare logits of fewer bits with logits in float32
   prove     compare the bits of answers alone, in company, on one thread and on several
@@ -36,7 +37,7 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	program := &flags.Program{Name: "attn-lm", Usage: usage, Commands: map[string]flags.Command{
 		"run": with(run), "chat": with(talk), "bench": with(bench), "accuracy": with(accuracy),
-		"prove": with(prove)}}
+		"prove": with(prove), "serve": with(serveModels)}}
 	where, err := program.Run(args, out, errs)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(errs, "%s: %s\n", where, named(err))

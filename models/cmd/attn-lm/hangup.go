@@ -1,0 +1,8 @@
+//go:build !js && !plan9
+
+package main
+
+import "syscall"
+
+// hangUp is the signal that lets a server read its keys again. Windows does not send it.
+const hangUp = syscall.SIGHUP

@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/gauge"
+	"github.com/seed-1415985d/attn/models/lm"
+)
+
+// problem is an error as clients get it.
+type problem struct {
+	status  int
+	message string
+	kind    string
+	param   string // of the request; "" for none
+	code    string // "" for none
+	after   int    // seconds after which to try again; 0: none
+	allow   string // methods of the path
+	final   bool   // trying again does not help
+}
+
+func (p *problem) Error() string { return p.message }
+
+const (
+	invalidRequest = "invalid_request_error"
+	serverError    = "server_error"
+)
+
+// invalid is an error of a request's field; "" for none.
+func invalid(param, format string, args ...any) *problem {
+	return &problem{status: http.StatusBadRequest, kind: invalidRequest, param: param,
+		message: fmt.Sprintf(format, args...)}
+}
+
+func (p *problem) coded(status int, code string) *problem {
+	p.status, p.code = status, code
+	return p
+}
+
+// unavailable is an error of a server that cannot answer now.
+func unavailable(code, message string) *problem {
+	return &problem{status: http.StatusServiceUnavailable, kind: serverError, code: code,
+		message: message, after: 1}
+}
+
+// busy is an error of a server that has enough to do.
+func busy(g *gate, format string, args ...any) *problem {
+	return &problem{status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "queue_full",
+		message: fmt.Sprintf(format, args...), after: g.after()}
+}
+
+// errAnswerTime is of an answer that takes too long.
+var errAnswerTime = errors.New("the answer takes too long")
+
+// problemOf is what a client gets of an error.
+func (s *Server) problemOf(err error) *problem {
+	var p *problem
+	const contextLength = "context_length_exceeded"
+	switch text := err.Error(); {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, lm.ErrContext), errors.Is(err, gauge.ErrCut), errors.Is(err, attn.ErrMemory):
+		return invalid("", "%s", text).coded(http.StatusBadRequest, contextLength)
+	case errors.Is(err, lm.ErrTemplate):
+		return invalid("messages", "%s", text)
+	case errors.Is(err, attn.ErrOption):
+		return invalid("", "%s", text)
+	case errors.Is(err, errAnswerTime):
+		p = unavailable("answer_timeout", fmt.Sprintf("the answer took longer than %v", s.Answer))
+		p.after, p.final = 0, true
+		return p
+	case errors.Is(err, errEnding), errors.Is(err, attn.ErrClosed):
+		return unavailable("server_ending", "the server ends")
+	case errors.Is(err, context.Canceled): // nobody reads this
+		return unavailable("cancelled", "the client has gone")
+	}
+	if s.Log != nil {
+		s.Log.Printf("internal error: %v", err)
+	}
+	return &problem{status: http.StatusInternalServerError, kind: serverError, code: "internal_error",
+		message: "the server made a mistake, which its log has"}
+}
+
+// body is the problem in JSON.
+func (p *problem) body() any {
+	text := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	type inner struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	return struct {
+		Error inner `json:"error"`
+	}{inner{p.message, p.kind, text(p.param), text(p.code)}}
+}
+
+// write is the whole response.
+func (p *problem) write(w http.ResponseWriter) {
+	h := w.Header()
+	if p.after > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.after))
+	}
+	if p.allow != "" {
+		h.Set("Allow", p.allow)
+	}
+	if p.final {
+		h.Set("X-Should-Retry", "false") // which clients of OpenAI's obey
+	}
+	if p.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, p.status, p.body())
+}

@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gate bounds how many answers are computed and wait.
+type gate struct {
+	places, queue int
+	turns         chan struct{} // holds one for each place that is taken
+	mu            sync.Mutex
+	inside        int           // answers
+	took          time.Duration // by an answer, lately
+}
+
+func newGate(places, queue int) *gate {
+	return &gate{places: places, queue: queue, turns: make(chan struct{}, places)}
+}
+
+func (g *gate) most() int { return g.places + g.queue }
+
+// enter lets some answers in, all or none of them.
+func (g *gate) enter(answers int) error {
+	g.mu.Lock()
+	fits := g.inside+answers <= g.most()
+	if fits {
+		g.inside += answers
+	}
+	g.mu.Unlock()
+	switch {
+	case fits:
+		return nil
+	case answers > g.most():
+		return invalid("", "the request is for %d answers, want at most %d at a time", answers, g.most())
+	}
+	return busy(g, "%d answers are computed and wait already, want at most %d", g.now(), g.most())
+}
+
+// leave lets answers out that took some time.
+func (g *gate) leave(answers int, took time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside -= answers
+	g.took += (took - g.took) / 8
+}
+
+// now is how many answers there are.
+func (g *gate) now() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inside
+}
+
+// after is in how many seconds there may be room.
+func (g *gate) after() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rounds := time.Duration(1 + g.inside/max(1, g.places))
+	return int(min(60, max(1, (rounds*g.took).Seconds())))
+}
+
+// wait takes a place, which done gives back.
+func (g *gate) wait(ctx context.Context) (done func(), err error) {
+	select {
+	case g.turns <- struct{}{}:
+		return func() { <-g.turns }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
