@@ -37,6 +37,7 @@ type asked struct {
 	id      string
 	created int64
 	prompts [][]int32 // n choices each
+	choices int       // of all
 }
 
 // usage counts tokens. A prompt counts once for all of its choices.
@@ -60,7 +61,7 @@ func (s *Server) ask(p *params, chat bool, prompts [][]int32) (*asked, error) {
 		prefix = "chatcmpl-"
 	}
 	return &asked{Server: s, params: *p, chat: chat, name: name, id: newID(prefix),
-		created: time.Now().Unix(), prompts: prompts}, nil
+		created: time.Now().Unix(), prompts: prompts, choices: len(prompts) * p.n}, nil
 }
 
 // newID returns a name that no other response has.
@@ -70,14 +71,11 @@ func newID(prefix string) string {
 	return prefix + hex.EncodeToString(number[:])
 }
 
-// choices is how many answers there are.
-func (a *asked) choices() int { return len(a.prompts) * a.n }
-
 // answer computes all choices and calls f with their steps, on the goroutine of the call, until all
 // have ended. f gets nothing for a while if it is called with nil. An error ends all choices.
 func (a *asked) answer(ctx context.Context, f func(*step) error) (u usage, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.Answer, errAnswerTime)
-	calls := make([]gauge.Call, a.choices())
+	calls := make([]gauge.Call, a.choices)
 	steps := make(chan *step)
 	var wait sync.WaitGroup
 	for i := range calls {
@@ -101,7 +99,7 @@ func (a *asked) follow(ctx context.Context, steps <-chan *step, u *usage,
 	pause := time.NewTimer(min(time.Second, a.Comment))
 	defer pause.Stop()
 	from := time.Now()
-	for left := a.choices(); left > 0; {
+	for left := a.choices; left > 0; {
 		var next *step
 		select {
 		case next = <-steps:
@@ -197,11 +195,11 @@ func (a *speaker) step(t *lm.Token) *step {
 
 // enter lets a request in, or refuses it.
 func (a *asked) enter() error {
-	if a.choices() > mostChoices {
+	if a.choices > mostChoices {
 		return invalid("n", "there are %d prompts and n is %d, want at most %d choices in all",
 			len(a.prompts), a.n, mostChoices)
 	}
-	err := a.answers.enter(a.choices())
+	err := a.answers.enter(a.choices)
 	var p *problem
 	if errors.As(err, &p) && p.status == 400 {
 		p.param = "n"

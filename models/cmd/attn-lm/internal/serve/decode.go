@@ -28,7 +28,7 @@ func (f fields) decode(at string, data []byte) error {
 		switch {
 		case !ok:
 			return f.unknown(name, key)
-		case string(value) == "null":
+		case isNull(value):
 			return nil
 		}
 		return refused(name, value, read(value))
@@ -39,6 +39,8 @@ func (f fields) decode(at string, data []byte) error {
 	}
 	return err
 }
+
+func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
 // refused is the problem of a value that is not as it is wanted.
 func refused(name string, value []byte, err error) error {

@@ -127,7 +127,7 @@ func (p *params) readBias(value json.RawMessage) error {
 		token, err := strconv.ParseInt(key, 10, 32)
 		var bias float32
 		if err != nil || token < 0 || strconv.FormatInt(token, 10) != key ||
-			toFloat(&bias, -100, 100)(value) != nil {
+			isNull(value) || toFloat(&bias, -100, 100)(value) != nil {
 			return wanted
 		}
 		p.bias[int32(token)] = bias

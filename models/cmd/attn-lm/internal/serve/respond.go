@@ -39,7 +39,7 @@ func (a *asked) respond(w http.ResponseWriter, r *http.Request, encode func() er
 	inside := true
 	defer func() {
 		if inside {
-			a.answers.leave(a.choices(), 0)
+			a.answers.leave(a.choices, 0)
 		}
 	}()
 	if err := encode(); err != nil {
@@ -99,7 +99,7 @@ func (c *answered) add(s *step, top int) {
 
 // whole answers in one response.
 func (a *asked) whole(w http.ResponseWriter, r *http.Request) error {
-	all := make([]answered, a.choices())
+	all := make([]answered, a.choices)
 	u, err := a.answer(r.Context(), func(s *step) error {
 		if s != nil {
 			all[s.choice].add(s, a.top)
@@ -160,7 +160,7 @@ type stream struct {
 
 // streamTo answers token by token.
 func (a *asked) streamTo(w *response, r *http.Request) error {
-	s := &stream{asked: a, w: w, begun: make([]bool, a.choices())}
+	s := &stream{asked: a, w: w, begun: make([]bool, a.choices)}
 	u, err := a.answer(r.Context(), s.step)
 	if err != nil {
 		return err
