@@ -21,6 +21,7 @@ const (
 	mostStops      = 16
 	mostStop       = 1024 // bytes of a text that ends an answer
 	usualTokens    = 16   // of a completion
+	never          = -100 // a bias that forbids a token
 )
 
 // params say how answers are made.
@@ -162,13 +163,28 @@ func (s *Server) settle(p *params, usual int) error {
 			p.most = s.Tokens
 		}
 	}
-	for token := range p.bias {
-		if vocab := s.Model.Sizes().Vocab; int(token) >= vocab {
-			return invalid("logit_bias", "logit_bias has token %d, want 0 to %d", token, vocab-1)
-		}
+	if err := p.checkBias(s.Model.Sizes().Vocab); err != nil {
+		return err
 	}
 	if p.seed == nil {
 		p.seed = new(rand.Uint64())
+	}
+	return nil
+}
+
+// checkBias refuses tokens that there are not, and that no token may be drawn.
+func (p *params) checkBias(vocab int) error {
+	forbidden := 0
+	for token, bias := range p.bias {
+		if int(token) >= vocab {
+			return invalid("logit_bias", "logit_bias has token %d, want 0 to %d", token, vocab-1)
+		}
+		if bias == never {
+			forbidden++
+		}
+	}
+	if forbidden == vocab {
+		return invalid("logit_bias", "logit_bias forbids all tokens, want one that may be drawn")
 	}
 	return nil
 }
@@ -199,7 +215,7 @@ func (p *params) generation(i int) lm.Generation {
 // addBias adds the biases to logits; -100 forbids a token.
 func (p *params) addBias(_ []int32, logits []float32) error {
 	for token, bias := range p.bias {
-		if bias == -100 {
+		if bias == never {
 			logits[token] = float32(math.Inf(-1))
 		} else {
 			logits[token] += bias
