@@ -39,11 +39,14 @@ func sumInFloat64(a float64, b, c float32) (s float64, rare int64) {
 	return s, halfway | subnormal
 }
 
-// emulatedSlowly rounds p + c to odd in float64 first: where the sum s is inexact its
-// last bit is made 1, so that the conversion to float32 sees on which side of
+// emulatedSlowly is FMA by way of float64, rounded to odd.
+func emulatedSlowly(a, b, c float32) float32 { return float32(sumToOdd(a, b, c)) }
+
+// sumToOdd rounds p + c, p = a·b, to odd in float64: where the sum s is inexact its
+// last bit is made 1, so that a conversion to float32 sees on which side of
 // a halfway point the true sum lies (Boldo and Melquiond, "Emulation of FMA and
 // correctly rounded sums: proved algorithms using rounding to odd", 2008).
-func emulatedSlowly(a, b, c float32) float32 {
+func sumToOdd(a, b, c float32) float64 {
 	p, c64 := float64(a)*float64(b), float64(c)
 	s := float64(p + c64)
 	// Knuth's TwoSum: p + c = s + e exactly. The conversions forbid fusing.
@@ -51,12 +54,12 @@ func emulatedSlowly(a, b, c float32) float32 {
 	e := float64(float64(p-float64(s-t)) + float64(c64-t))
 	bits := math.Float64bits(s)
 	if e == 0 || e != e || bits&1 != 0 { // exact, not finite, or odd already
-		return float32(s)
+		return s
 	}
 	if (e > 0) == (s > 0) {
 		bits++ // the true sum is larger in magnitude
 	} else {
 		bits--
 	}
-	return float32(math.Float64frombits(bits))
+	return math.Float64frombits(bits)
 }
