@@ -168,7 +168,7 @@ func goldens() []golden {
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
 		golden{"Cache", cacheGolden},
 		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden},
-		golden{"MatMul", matMulGolden})
+		golden{"MatMul", matMulGolden}, golden{"Products in bfloat16", bfloat16Golden})
 	for _, typ := range integerBlockTypes {
 		list = append(list, golden{"PackBlocks/" + typ.String(),
 			func(t *testing.T, r *rand.Rand) [][]float32 { return blocksGolden(t, r, typ) }})
@@ -274,6 +274,21 @@ func matMulGolden(t *testing.T, r *rand.Rand) [][]float32 {
 		dst := BHLD(make([]float32, s[0]*s[2]), 1, 1, s[0], s[2])
 		must(t, MatMul(dst, goldenTensor(r, 4, 1, 1, s[0], s[1]), goldenTensor(r, 4, 1, 1, s[1], s[2])))
 		out = append(out, dst.Data)
+	}
+	return out
+}
+
+// bfloat16Golden multiplies in bfloat16, also by numbers whose products lie about 2⁻¹²⁶.
+func bfloat16Golden(t *testing.T, r *rand.Rand) (out [][]float32) {
+	for _, s := range [][3]int{{1, 1, 1}, {7, 70, 33}, {1, 600, 48}, {40, 65, 100}} {
+		for _, size := range []float32{4, 0x1p-62} {
+			m, err := PackMatrix(goldenTensor(r, size, 1, 1, s[1], s[2]), MatrixConfig{BFloat16: true})
+			must(t, err)
+			dst := BHLD(make([]float32, s[0]*s[2]), 1, 1, s[0], s[2])
+			must(t, m.MatMul(dst, goldenTensor(r, size, 1, 1, s[0], s[1]), goldenInput(r, s[2], size*size)))
+			out = append(out, dst.Data)
+			must(t, m.Close())
+		}
 	}
 	return out
 }

@@ -83,7 +83,7 @@ var packageTable = []layers.Layer{
 		internal/segment internal/ancestors internal/sight`},
 	{Name: "kernels", Files: `internal/kernel internal/kernel/floats internal/kernel/narrow
 		internal/kernel/integers internal/kernel/int4 internal/kernel/blockwise
-		internal/kernel/elements internal/kernel/triangle`},
+		internal/kernel/elements internal/kernel/pairs internal/kernel/triangle`},
 	{Name: "tuning", Files: "internal/tuning"},
 }
 

@@ -55,7 +55,7 @@ func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.body.Dims
 func (m *Matrix) MemoryUse() int { return m.body.MemoryUse() }
 
 // Format returns the format of the matrix's weights: that of [PackMatrix], F16 and BF16 for what
-// [PackBlocks] made of BlockF16 and BlockBF16, and [Blocks] for other blocks.
+// [PackBlocks] made of BlockF16 and BlockBF16, BF16 with BFloat16, and [Blocks] for other blocks.
 func (m *Matrix) Format() Format { return Format(m.body.Format()) }
 
 // BlockType returns the type of the matrix's blocks, and false if it has none: if it was made by
@@ -151,12 +151,13 @@ type MatrixConfig struct {
 	Format     Format // F32 is the zero value
 	Transposed bool   // rows of w are outputs, as Linear layers and GGUF files store them
 	Integers   bool   // products are exact sums of integers; Format is I8, of PackBlocks unset
+	BFloat16   bool   // products are in bfloat16; Format is F32, F16 or BF16, of PackBlocks unset
 }
 
 // body is the configuration of a matrix's body.
 func (c *MatrixConfig) body() matmul.Config {
 	return matmul.Config{Format: kernel.Format(c.Format), Transposed: c.Transposed,
-		Integers: c.Integers}
+		Integers: c.Integers, BFloat16: c.BFloat16}
 }
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
@@ -181,11 +182,20 @@ func (c *MatrixConfig) body() matmul.Config {
 //     inputs. The product is one chain of fused multiply-adds, from +0, of the exact sum of
 //     products of each 128 inputs with their scale; then it is multiplied by the output's scale. A
 //     NaN or ±Inf in a row makes it NaN.
+//   - F32, F16 and BF16 with c.BFloat16: products are in bfloat16, sums in float32, in the order of
+//     the tiles of AMX, which multiply many rows several times as fast. Rows of a and weights, after
+//     they were rounded to F16 or BF16, are rounded to bfloat16: those below 2⁻¹²⁶ count as zeros,
+//     and from 2¹²⁸ − 2¹¹⁹ on they are infinite. A sum begins with +0. Each 32 inputs add the sum of
+//     two chains of fused multiply-adds, of their even and of their odd inputs, from +0. In these
+//     sums what is below 2⁻¹²⁶ after rounding is a zero of its sign. Then +0 is added, and bias. A
+//     weight takes 2 bytes, and inputs are padded to a multiple of 32; Format of such a matrix is
+//     BF16.
 //
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are.
 //
 // An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is
-// so large that sums in a rotation may overflow, and Integers of another format. A view that is not
+// so large that sums in a rotation may overflow, Integers of another format, BFloat16 of I8, and
+// both of them. A view that is not
 // valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
 // system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
@@ -196,9 +206,9 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 // PackBlocks packs a matrix from the blocks of type t that a file has for it: the rows of outputs
 // follow each other, each of inputs/32 blocks, inputs/64 of NVFP4, or inputs/256 of IQ4_XS and the
 // K and TQ types, laid out as ggml-common.h has them, little-endian. Of the configuration only
-// Integers may be set. Weights are exactly what the blocks decode to: they are never rounded, nor
-// rotated, and take the file's memory and at most 7 % more. data may change afterwards.
-// [Pool.PackBlocks] takes all workers.
+// Integers or BFloat16 may be set. Weights are exactly what the blocks decode to: they are never
+// rounded, nor rotated, and take the file's memory and at most 7 % more. data may change
+// afterwards. [Pool.PackBlocks] takes all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
 //     in ascending order, from +0. Q2_K, Q4_K and Q5_K are d·scale·n − dmin·min, Q4_1 and Q5_1
@@ -210,15 +220,15 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 //     second one takes off the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and
 //     Q5_1 times the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
 //   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same
-//     numbers in F16 and BF16.
+//     numbers in F16 and BF16, also with c.BFloat16, which other types do not have yet.
 //
 // Then bias is added. The bits are the same on every CPU and for any shape around a product.
 //
 // A type that is not known is [ErrOption], as are Format and Transposed, Integers with BlockF16 or
-// BlockBF16, and scales that are NaN or infinite or, of MXFP4, above 2¹²⁵ or, of NVFP4, negative:
-// the error names the block. Inputs that are no multiple of a block's are [ErrShape], as are no
-// outputs; data that is not exactly of that length is [ErrLength]; [ErrMemory] if the system has no
-// memory.
+// BlockBF16, BFloat16 with others, and scales that are NaN or infinite or, of MXFP4, above 2¹²⁵ or,
+// of NVFP4, negative: the error names the block. Inputs that are no multiple of a block's are
+// [ErrShape], as are no outputs; data that is not exactly of that length is [ErrLength];
+// [ErrMemory] if the system has no memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
 	m, err := matmul.PackBlocks(data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err

@@ -45,6 +45,7 @@ func randomMatrix(r *rand.Rand, inputs, outputs int) (*Matrix, error) {
 	}
 	c := MatrixConfig{Format: matrixTypes[r.IntN(len(matrixTypes))]}
 	c.Integers = c.Format == I8 && r.IntN(2) == 0
+	c.BFloat16 = c.Format != I8 && r.IntN(3) == 0
 	return PackMatrix(tensor(r, normal, 1, 1, inputs, outputs), c)
 }
 

@@ -19,6 +19,7 @@ func severalMatrices(t testing.TB, inputs int) (ms []*Matrix) {
 		add(PackMatrix(tensor(r, normal, 1, 1, inputs, 30+7*i), MatrixConfig{Format: typ}))
 	}
 	add(PackMatrix(tensor(r, normal, 1, 1, inputs, 50), MatrixConfig{Format: I8, Integers: true}))
+	add(PackMatrix(tensor(r, normal, 1, 1, inputs, 23), MatrixConfig{BFloat16: true}))
 	for i, typ := range []BlockType{Q4_K, Q6_K, Q8_0} {
 		add(PackBlocks(fileOfBlocks(r, typ, 17+16*i, inputs), typ, 17+16*i, inputs,
 			MatrixConfig{Integers: i != 1}))

@@ -46,7 +46,7 @@ func TestHeadersOfMatrices(t *testing.T) {
 		integers     bool
 		text         string
 	}{
-		{kernel.I4, kernel.I4, false, "Format is 4, want 0 to 3, or 33 to"},
+		{kernel.I4, kernel.I4, false, "Format is 4, want 0 to 3, 5, or 33 to"},
 		{firstBlockFormat, firstBlockFormat, false, "Format is 32, want"},
 		{kernel.F16, kernel.I8, false, "ValueFormat is I8, want F16 as Format"},
 		{kernel.F16, 33, false, "ValueFormat is Format(33), want F16"},

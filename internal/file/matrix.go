@@ -20,7 +20,7 @@ import (
 //	          are a multiple of 64 bytes
 //	always    the elements as in packed.Matrix, which therefore begin at a multiple of 64 bytes
 //
-// Blocks (internal/blocks) have their scales among their elements, in little-endian bytes. Format
+// Format 5 is BF16 for products in bfloat16. Blocks (internal/blocks) have their scales among their elements, in little-endian bytes. Format
 // is firstBlockFormat + BlockType.
 //
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
@@ -162,9 +162,9 @@ func readMatrixHeader(f *frames.Reader) (m Matrix, err error) {
 // Matrix is the matrix of a header.
 func (h *Header) Matrix() (m Matrix, err error) {
 	switch {
-	case h.Format > kernel.I8 && h.Format <= firstBlockFormat:
-		return m, malformed("the file's Format is %d, want 0 to %d, or %d to %d of "+
-			"blocks", int(h.Format), int(kernel.I8), firstBlockFormat+1, lastBlockFormat)
+	case h.Format > kernel.I8 && h.Format <= firstBlockFormat && h.Format != kernel.Pairs:
+		return m, malformed("the file's Format is %d, want 0 to %d, %d, or %d to %d of blocks",
+			int(h.Format), int(kernel.I8), int(kernel.Pairs), firstBlockFormat+1, lastBlockFormat)
 	case h.ValueFormat != h.Format:
 		return m, malformed("the file's ValueFormat is %v, want %v as Format",
 			h.ValueFormat, h.Format)

@@ -11,6 +11,10 @@ const (
 	BF16
 	I8
 	I4
+
+	// Pairs is how a matrix keeps BF16 for products in bfloat16, and no format of the public ones:
+	// pairs of inputs lie together, in whole groups.
+	Pairs
 )
 
 // Traits describes a format.
@@ -31,10 +35,12 @@ var formats = [...]Traits{
 	BF16: {Name: "BF16", Bits: 16, Bytes: 2, Group: 1, Whole: 1},
 	I8:   {Name: "I8", Bits: 8, Bytes: 1, Group: 4, Whole: 4, Scaled: true, Rotated: true},
 	I4:   {Name: "I4", Bits: 4, Bytes: 1, Group: 4, Whole: 8, Scaled: true, Rotated: true},
+
+	Pairs: {Name: "Pairs", Bits: 16, Bytes: 2, Group: 32, Whole: 32},
 }
 
-// Valid reports whether there is such a format.
-func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
+// Valid reports whether there is such a format of the public ones.
+func (f Format) Valid() bool { return f >= 0 && f <= I4 }
 
 // String returns the name of the format.
 func (f Format) String() string {

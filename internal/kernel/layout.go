@@ -219,6 +219,8 @@ func (l *PanelLayout) OfKeys(t Format, d, n int) {
 		l.Stride, l.PanelStride = 4*Panel, RoundUp(d, 4)*Panel
 	case I4:
 		l.Stride, l.PanelStride = 4*Panel, RoundUp(d, 8)/2*Panel
+	case Pairs:
+		l.Stride, l.PanelStride = 2*Panel, RoundUp(d, formats[Pairs].Group)*Panel
 	}
 }
 
@@ -229,6 +231,8 @@ func PlaceOf(t Format, b *PanelLayout, k, c int) int {
 		return c/Panel*b.PanelStride + k/4*b.Stride + c%Panel*4 + k%4
 	case I4: // two codes a byte
 		return 2*(c/Panel*b.PanelStride+k/8*b.Stride+c%Panel*4+k%4) + k%8/4
+	case Pairs:
+		return c/Panel*b.PanelStride + k/2*b.Stride + c%Panel*2 + k%2
 	}
 	return c/Panel*b.PanelStride + k*b.Stride + c%Panel
 }
@@ -241,6 +245,8 @@ func ReadsTyped(t Format, v []byte, b *PanelLayout) {
 		steps = (b.Keys-1)/4*b.Stride + 4*Panel
 	case I4:
 		steps = (b.Keys-1)/8*b.Stride + 4*Panel
+	case Pairs:
+		steps = (RoundUp(b.Keys, formats[Pairs].Group)-2)/2*b.Stride + 2*Panel
 	}
 	last := (b.Cols - 1) / Panel
 	size := formats[t].Bytes

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -50,6 +51,9 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: its "+
 			"weights are no integers", t)
 	}
+	if err := checkPairsOfBlocks(t, c); err != nil {
+		return nil, err
+	}
 	of := t.Traits()
 	if outputs < 1 || outputs > views.MaxLength {
 		return nil, views.Fail(views.ErrShape, "outputs is %d, want 1 to %d", outputs, views.MaxLength)
@@ -59,6 +63,9 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 			inputs, of.Inputs, t, views.MaxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
+	if c.BFloat16 {
+		m, ok = newMatrix(kernel.Pairs, 1, 1, inputs, outputs)
+	}
 	want, fits := views.Product(outputs, inputs/of.Inputs, of.Bytes)
 	if !ok || !fits {
 		return nil, views.Fail(views.ErrShape, "the matrix is %d×%d, want at most %d elements", outputs,
@@ -77,6 +84,20 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	p := &blockPacking{data: data, t: t, m: m}
 	p.bad.Store(math.MaxInt64)
 	return p, nil
+}
+
+// checkPairsOfBlocks validates the option BFloat16 of what is to be packed.
+func checkPairsOfBlocks(t blocks.Type, c Config) error {
+	switch {
+	case !c.BFloat16:
+		return nil
+	case c.Integers:
+		return errTwoArithmetics
+	case !t.Halves():
+		return views.Fail(views.ErrOption, "MatrixConfig.BFloat16 is true with %v, want %v or %v", t,
+			blocks.F16, blocks.BF16)
+	}
+	return nil
 }
 
 // blocksFormat is the format of a matrix of blocks; no elements have it.
@@ -144,11 +165,21 @@ func (p *blockPacking) refuse(i int) {
 func (p *blockPacking) packHalves(output int, from []byte) {
 	for k := 0; k < p.m.inner; k += Inner {
 		steps := min(Inner, p.m.inner-k)
-		to := kernel.Elements[uint16](p.m.panels(0, 0, k, output/panel*panel, panel))[output%panel:]
+		to := kernel.Elements[uint16](p.m.panels(0, 0, k, output/panel*panel, panel))
+		layout := kernel.ScoreLayout(p.m.format, steps, panel)
 		for i := range steps {
-			to[i*panel] = binary.LittleEndian.Uint16(from[2*(k+i):])
+			to[kernel.PlaceOf(p.m.format, &layout, i, output%panel)] = p.half(from[2*(k+i):])
 		}
 	}
+}
+
+// half is a number of 16 bits as the matrix keeps it.
+func (p *blockPacking) half(from []byte) uint16 {
+	bits := binary.LittleEndian.Uint16(from)
+	if p.m.format == kernel.Pairs && p.t == blocks.F16 {
+		return f32.ToBF16(f32.FromF16(bits))
+	}
+	return bits
 }
 
 // finish returns the matrix, or an error that names a block without a finite scale.

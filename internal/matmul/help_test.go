@@ -31,7 +31,7 @@ func anyView(r *rand.Rand, b, h, l, d int) *views.Tensor {
 // someBodies are matrices of 21 outputs, of floats, of integers and of blocks.
 func someBodies(t *testing.T, inputs int) (ms []*Matrix) {
 	w := anyView(kerneltest.Random("bodies"), 1, 1, inputs, 21)
-	for _, c := range []Config{{}, {Format: kernel.BF16}, {Format: kernel.I8},
+	for _, c := range []Config{{}, {Format: kernel.BF16}, {BFloat16: true}, {Format: kernel.I8},
 		{Format: kernel.I8, Integers: true}} {
 		m, err := PackMatrix(&tuned, w, c)
 		kerneltest.Must(t, err)

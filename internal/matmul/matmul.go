@@ -345,6 +345,8 @@ func (m *Matrix) needs() inputNeeds {
 		return needsIntegers
 	case m.rotation > 1:
 		return needsRotation
+	case m.format == kernel.Pairs:
+		return needsPairs
 	}
 	return 0
 }
@@ -498,7 +500,7 @@ func (p *projection) makespan(workers int) float64 {
 // fastest: not for F16 and BF16, and blocks with Integers are unpacked for few rows as well.
 func (m *Matrix) sharesWidened() bool {
 	switch m.format {
-	case kernel.F32, kernel.F16, kernel.BF16:
+	case kernel.F32, kernel.F16, kernel.BF16, kernel.Pairs:
 		return false
 	}
 	return m.blocks == 0 || !m.int8
@@ -507,7 +509,8 @@ func (m *Matrix) sharesWidened() bool {
 // gathers reports whether sums between parts of the inner steps are kept in scratch memory. (With a
 // matrix of fewer bits, the widened columns need the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == kernel.F32 && p.m.inner > Inner && gathers(p.inputs.t, &p.dst)
+	return (p.m.format == kernel.F32 || p.m.format == kernel.Pairs) && p.m.inner > Inner &&
+		gathers(p.inputs.t, &p.dst)
 }
 
 // gathers reports whether an output has so many rows, so far apart, that each is in a page of its

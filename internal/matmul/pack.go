@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -29,6 +30,15 @@ type Config struct {
 	Format     kernel.Format
 	Transposed bool
 	Integers   bool
+	BFloat16   bool
+}
+
+// format is the format of the packed matrix.
+func (c *Config) format() kernel.Format {
+	if c.BFloat16 {
+		return kernel.Pairs
+	}
+	return c.Format
 }
 
 // PackMatrix packs a matrix, as package attn says.
@@ -50,7 +60,8 @@ func PackMatrix(t *tuning.Row, w *views.Tensor, c Config) (*Matrix, error) {
 type packing struct {
 	t          *tuning.Row
 	x          views.Tensor
-	transposed bool // a row of x is a column of the matrix
+	from       kernel.Format // weights are rounded to it first
+	transposed bool          // a row of x is a column of the matrix
 	m          *Matrix
 
 	steps, cols int         // of a task
@@ -69,6 +80,11 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	case c.Integers && c.Format != kernel.I8:
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v with Integers, want I8",
 			c.Format)
+	case c.BFloat16 && c.Integers:
+		return nil, errTwoArithmetics
+	case c.BFloat16 && c.Format == kernel.I8:
+		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is I8 with BFloat16, want F32, F16 "+
+			"or BF16")
 	}
 	if err := w.Check("w"); err != nil {
 		return nil, err
@@ -77,7 +93,7 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	if c.Transposed {
 		inner, cols = cols, inner
 	}
-	m, ok := newMatrix(c.Format, w.B, w.H, inner, cols)
+	m, ok := newMatrix(c.format(), w.B, w.H, inner, cols)
 	if !ok || w.L == 0 {
 		return nil, views.Fail(views.ErrShape, "w is [%d %d %d %d], want at least one row and at most "+
 			"%d elements", w.B, w.H, w.L, w.D, views.MaxElements)
@@ -88,8 +104,11 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 		return nil, views.Fail(views.ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
 	m.Use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
-	return &packing{t: t, x: w, transposed: c.Transposed, m: m}, nil
+	return &packing{t: t, x: w, from: c.Format, transposed: c.Transposed, m: m}, nil
 }
+
+var errTwoArithmetics = views.Fail(views.ErrOption, "MatrixConfig.BFloat16 is true with Integers, "+
+	"want one of them")
 
 // newMatrix describes a matrix, which has no memory yet. ok is false if it is larger than the
 // address space.
@@ -189,6 +208,11 @@ func (p *packing) packFloats(w *Memory, u packRange) {
 	}
 	w.k = kernel.Grow(w.k, Inner*PackCols)
 	p.fill(w.k, u)
+	if p.m.format == kernel.Pairs {
+		w.halves = kernel.Grow(w.halves, Inner*PackCols)
+		pairs.Pack(p.t.ISA, p.from, to, w.k, u.steps, w.halves)
+		return
+	}
 	narrow.Narrow(p.t.ISA, p.m.format, kernel.Elements[uint16](to), w.k[:len(to)/2])
 }
 

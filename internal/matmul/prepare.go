@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -26,6 +27,7 @@ const (
 	needsIntegers                        // of rotated rows, with a scale for each integers.Group
 	needsBlocks                          // blockRows
 	needsCopy                            // rows by themselves as they are, in another order
+	needsPairs                           // rows in bfloat16
 
 	needsAll = 1<<iota - 1
 )
@@ -47,6 +49,7 @@ type preparation struct {
 	ints    integers.Rows
 	scales  []float32
 	blocks  []blockwise.Row
+	pairs   pairs.Rows
 }
 
 // preparedElements bounds the elements of a that are prepared at a time: 32 MiB.
@@ -98,6 +101,10 @@ func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 	if x.needs&needsBlocks != 0 {
 		w.blocks = kernel.Grow(w.blocks, rows*d/blocks.Inputs)
 		x.blocks = w.blocks
+	}
+	if x.needs&needsPairs != 0 {
+		w.pairs.Fit(rows, d)
+		x.pairs = w.pairs
 	}
 	return x, true
 }
@@ -182,6 +189,9 @@ func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
 	d := x.a.D
 	if needs&needsBlocks != 0 {
 		blockwise.Quantize(x.t, x.blocks[r*(d/blocks.Inputs):], from)
+	}
+	if needs&needsPairs != 0 {
+		x.pairs.Put(x.t.ISA, r, from)
 	}
 	if needs&(needsRotation|needsIntegers|needsCopy) == 0 {
 		return
@@ -290,6 +300,8 @@ func (x *preparation) again(to, from int, needs inputNeeds) {
 	case needs&needsBlocks != 0:
 		n := d / blocks.Inputs
 		stop.Copy(x.blocks[to*n:][:n], x.blocks[from*n:][:n])
+	case needs&needsPairs != 0:
+		x.pairs.Copy(to, from)
 	case needs&needsIntegers != 0:
 		pitch, groups := integers.Pitch(d), integers.Groups(d)
 		x.ints.Copy(to*pitch, from*pitch, pitch, to*groups, from*groups, groups)

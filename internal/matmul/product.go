@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -153,13 +154,13 @@ func (u *outputBlock) addRows(t *tuning.Row, a []float32, aStride int, b []float
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// addTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows.
+// addTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows, or Rows of pairs.
 func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / kernel.Panel * kernel.Panel
 	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
 	if part.Cols = whole; whole > 0 {
-		narrow.Accumulate(t, f, &sums, b, &part)
+		accumulateTyped(t, f, &sums, b, &part)
 	}
 	if whole == u.Cols {
 		return
@@ -168,8 +169,18 @@ func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStr
 	last.load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = kernel.Panel
 	sums.O, sums.OStride = last[:], kernel.Panel
-	narrow.Accumulate(t, f, &sums, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], &part)
+	accumulateTyped(t, f, &sums, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], &part)
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+}
+
+// accumulateTyped is the kernel of a format.
+func accumulateTyped(t *tuning.Row, f kernel.Format, x *kernel.Sums, v []byte,
+	b *kernel.PanelLayout) {
+	if f == kernel.Pairs {
+		pairs.Accumulate(t, x, v, b)
+		return
+	}
+	narrow.Accumulate(t, f, x, v, b)
 }
 
 // finish multiplies each column by its scale and adds its bias. Either may be nil. It does a few

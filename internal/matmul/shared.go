@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -16,10 +17,12 @@ import (
 // too.
 type Memory struct {
 	k, s     []float32         // packed columns, and sums of products
+	halves   []uint16          // packed columns on their way into pairs
 	rotated  []float32         // rows on their way into a product
 	rounded  integers.Rows     // the same as integers
 	scales   []float32         // and their scales
 	blocks   []blockwise.Row   // rows on their way into a product by blocks
+	pairs    pairs.Rows        // or into one in bfloat16
 	routes   routes            // where they go, if they are of several matrices
 	inputs   preparation       // prepared few rows, while the worker has a job
 	unpacked *blockwise.Memory // of a panel of it

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -31,6 +32,8 @@ func (p *projection) multiplyTyped(u *productBlock) {
 		p.multiplyBlocks(u)
 	case p.m.int8:
 		p.multiplyInt8(u)
+	case p.m.format == kernel.Pairs:
+		p.multiplyPairs(u)
 	case u.Rows <= narrow.MaxRows:
 		p.multiplyPacked(u)
 	default:
@@ -126,6 +129,20 @@ func (p *projection) multiplyInt8(u *productBlock) {
 	}
 }
 
+// multiplyPairs computes a block of the product in bfloat16.
+func (p *projection) multiplyPairs(u *productBlock) {
+	first := p.inputRow(u)
+	for k := 0; k < p.m.inner; k += Inner {
+		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
+		layout.Overwrite = k == 0
+		for r := 0; r < u.Rows; r += Rows {
+			some := outputBlock{u.Dst[r*u.Stride:], u.Stride, min(Rows, u.Rows-r), u.Cols}
+			some.addTyped(p.inputs.t, kernel.Pairs, p.inputs.pairs.From(first+r, k), p.inputs.pairs.Pitch,
+				right, &layout)
+		}
+	}
+}
+
 // multiplyBlocks computes a block of the product by a matrix of blocks.
 func (p *projection) multiplyBlocks(u *productBlock) {
 	if !p.m.int8 {
@@ -176,7 +193,12 @@ func (p *projection) multiplyDecoded(u *productBlock) {
 }
 
 // Format returns the format of the weights.
-func (m *Matrix) Format() kernel.Format { return m.format }
+func (m *Matrix) Format() kernel.Format {
+	if m.format == kernel.Pairs {
+		return kernel.BF16
+	}
+	return m.format
+}
 
 // BlockType returns the type of the blocks, and false if there are none.
 func (m *Matrix) BlockType() (t blocks.Type, ok bool) { return m.blocks, m.blocks != 0 }
@@ -266,6 +288,10 @@ func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
 		return w.k
 	}
 	right, layout := m.typedPanels(t, b, h, k, first, panel, 1)
+	if m.format == kernel.Pairs {
+		pairs.Unpack(w.k, right, steps)
+		return w.k
+	}
 	narrow.Widen(t.ISA, m.format, w.k, right, layout.PanelStride, &layout)
 	return w.k
 }

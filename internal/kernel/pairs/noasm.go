@@ -1,0 +1,16 @@
+//go:build !(amd64 || arm64) || purego
+
+package pairs
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// Without assembly the generic code computes everything.
+
+func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
+	accumulateGeneric(x, v, b)
+}
+
+func Round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
