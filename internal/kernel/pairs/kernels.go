@@ -8,19 +8,45 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Accumulate adds to outputs the sums over pairs of rows of numbers in bfloat16 and a panel's
-// inputs, which are whole groups: the last one may have zeros. Outputs begin with +0 if b.Overwrite
-// and are no other subnormal numbers; columns are whole panels. There is no alpha.
+// Accumulate adds to outputs the sums over pairs of rows of numbers in bfloat16 and panels of
+// inputs, which are whole groups: the last one may have zeros. Outputs begin with +0 if b.Overwrite,
+// and else are what Accumulate left. Columns are whole panels. There is no alpha.
 func Accumulate(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
 	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
 	operand.ReadsRows(x.P, x.Rows, x.PStride, kernel.RoundUp(b.Keys, Group))
 	kernel.ReadsTyped(kernel.Pairs, v, b)
-	accumulateGeneric(x, v, b)
+	if !hasKernel(cpu.ISA) || b.Stride != 2*kernel.Panel {
+		accumulateGeneric(x, v, b)
+		return
+	}
+	if most := callProducts(cpu.ISA); kernel.ProductsOf(x.Rows, b.Keys*b.Cols) > most {
+		split(cpu, x, v, b, most)
+		return
+	}
+	accumulateStep(cpu.ISA, x, &v[0], b)
+}
+
+// split goes through fewer columns at a time, and of these fewer rows.
+func split(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, most int) {
+	rows := x.Rows
+	cols := max(kernel.Panel, most/kernel.ProductsOf(rows, b.Keys)/kernel.Panel*kernel.Panel)
+	step := max(1, min(rows, most/(b.Keys*min(cols, b.Cols))))
+	part, some := *b, *x // in the loop they would escape to the heap
+	for c := 0; c < b.Cols; c += cols {
+		part.Cols = min(cols, b.Cols-c)
+		for r := 0; r < rows; r += step {
+			some = x.From(r, min(step, rows-r), c)
+			accumulateStep(cpu.ISA, &some, &v[2*c/kernel.Panel*b.PanelStride], &part)
+		}
+	}
 }
 
 // Round rounds numbers to bfloat16: those below 2⁻¹²⁶ become zeros.
 func Round(isa tuning.ISA, dst, x []float32) {
 	operand.Reads(x, len(x))
 	operand.Writes(dst, len(x))
-	roundGeneric(dst, x)
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
+		round(isa, dst[from:to], x[from:to])
+	}
 }

@@ -1,0 +1,54 @@
+//go:build !purego
+
+package pairs
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// callProducts bounds the multiply-adds of a call of kernels with AVX-512, which do twice as many at
+// once, and of others.
+func callProducts(isa tuning.ISA) int {
+	if isa.Lanes16() {
+		return kernel.CallProducts16
+	}
+	return kernel.CallProducts
+}
+
+// hasKernel reports whether there is a kernel of sums.
+func hasKernel(isa tuning.ISA) bool { return isa.SIMD() }
+
+// accumulateStep is Accumulate of checked operands, in one call.
+func accumulateStep(isa tuning.ISA, x *kernel.Sums, v *byte, b *kernel.PanelLayout) {
+	if isa.Lanes16() {
+		accumulatePairsAVX512(&x.O[0], &x.P[0], v, x.Rows, x.OStride, x.PStride, b)
+		return
+	}
+	accumulatePairsSIMD(&x.O[0], &x.P[0], v, x.Rows, x.OStride, x.PStride, b)
+}
+
+// accumulatePairsSIMD adds sums over pairs to outputs. It works like accumulateGeneric.
+//
+//go:noescape
+func accumulatePairsSIMD(o, p *float32, v *byte, rows, oStride, pStride int, b *kernel.PanelLayout)
+
+// accumulatePairsAVX512 is accumulatePairsSIMD with 16 lanes.
+//
+//go:noescape
+func accumulatePairsAVX512(o, p *float32, v *byte, rows, oStride, pStride int,
+	b *kernel.PanelLayout)
+
+// roundPairsSIMD rounds numbers to bfloat16. It works like roundGeneric.
+//
+//go:noescape
+func roundPairsSIMD(dst, x *float32, n int)
+
+// round is Round of at most CallElements numbers.
+func round(isa tuning.ISA, dst, x []float32) {
+	if !isa.SIMD() {
+		roundGeneric(dst, x)
+		return
+	}
+	roundPairsSIMD(&dst[0], &x[0], len(x))
+}

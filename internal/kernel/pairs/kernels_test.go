@@ -1,0 +1,109 @@
+package pairs
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+)
+
+// kernelTests has every kernel of the package.
+var kernelTests = []kerneltest.KernelTest{
+	kerneltest.Compare("accumulatePairs", []kerneltest.Dim{kerneltest.Size("rows", 1, 14, 99),
+		kerneltest.Size("keys", 1, 70, 300),
+		kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)},
+		tryAccumulate),
+	kerneltest.Compare("roundPairs", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
+		x := c.InputOf(n[0], c.Exponents())
+		got, want := c.Results(n[0])
+		Round(kerneltest.Tuned.ISA, got, x)
+		roundGeneric(want, x)
+	}),
+}
+
+func tryAccumulate(c *kerneltest.Trial, n []int) {
+	rows, keys, cols := n[0], n[1], n[2]
+	b := kernel.ScoreLayout(kernel.Pairs, keys, cols)
+	b.Overwrite = c.IntN(3) == 0
+	b.PrefetchOne, b.PrefetchFew = c.IntN(1<<14), c.IntN(1<<14)
+	v := c.TypedInput(kernel.Pairs, cols/kernel.Panel*b.PanelStride)
+	inputs := kernel.RoundUp(keys, Group)
+	oStride, pStride := cols+c.IntN(9), inputs+c.IntN(9)
+	got, want := c.Results((rows-1)*oStride + cols)
+	p := c.Input((rows-1)*pStride + inputs)
+	Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, oStride, pStride), v, &b)
+	accumulateGeneric(kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
+}
+
+// Kernels give the bits of the generic code, and touch nothing outside their operands.
+func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
+
+func FuzzAccumulatePairs(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "accumulatePairs") }
+
+var millions = flag.Int("millions", 0, "compare that many million sums in TestSumsAboutTheLeast")
+
+// aboutTheLeast is a number in bfloat16 whose products with others lie about 2⁻¹²⁶, rarely one that
+// is not finite, or has any exponent.
+func aboutTheLeast(r *rand.Rand) float32 {
+	bits := r.Uint32()
+	exponent := 55 + bits>>8&15
+	switch bits & 255 {
+	case 0:
+		exponent = 255
+	case 1, 2:
+		exponent = bits >> 8 & 255
+	case 3, 4, 5:
+		exponent = 0
+	}
+	mantissa := bits >> 16 & 127
+	if bits>>12&3 == 0 {
+		mantissa = 127 * (bits >> 16 & 1)
+	}
+	return math.Float32frombits(bits&(1<<31) | exponent<<23 | mantissa<<16)
+}
+
+// Sums of numbers near the least normal one, infinities and NaN have the bits of the generic code:
+// there operations flush what IEEE 754 does not, and round what it rounds otherwise.
+func TestSumsAboutTheLeast(t *testing.T) {
+	const rows, inputs, cols = 16, 2 * Group, 4 * kernel.Panel
+	kerneltest.ForEach(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, uint64(*millions)))
+		b := kernel.ScoreLayout(kernel.Pairs, inputs, cols)
+		b.Overwrite = true
+		trials := max(kerneltest.Budget(200), *millions*1e6/(rows*cols))
+		p, v := make([]float32, rows*inputs), make([]uint16, inputs*cols)
+		got, want := make([]float32, rows*cols), make([]float32, rows*cols)
+		zeros := 0
+		for trial := range trials {
+			for i := range p {
+				p[i] = aboutTheLeast(r)
+			}
+			for i := range v {
+				v[i] = f32.ToBF16(aboutTheLeast(r))
+			}
+			if trial%2 == 0 { // half of all inputs cancel but for some bits
+				for i := 0; i+2 < len(p); i += 4 {
+					p[i+2] = -p[i]
+				}
+			}
+			Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, cols, inputs),
+				kernel.RawBytes(v), &b)
+			accumulateGeneric(kerneltest.Sums(want, p, nil, rows, cols, inputs), kernel.RawBytes(v), &b)
+			if i := kerneltest.FirstDifference(got, want); i >= 0 {
+				t.Fatalf("trial %d: sum %d is %x, generic %x", trial, i, got[i], want[i])
+			}
+			for _, e := range got {
+				if e == 0 {
+					zeros++
+				}
+			}
+		}
+		if zeros == 0 || zeros == trials*rows*cols {
+			t.Errorf("%d of %d sums are 0", zeros, trials*rows*cols)
+		}
+	})
+}
