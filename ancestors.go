@@ -8,17 +8,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
-// Options.Tree: the last keys of an entry are the queries' own tokens, of which a query sees its
-// own and those of its ancestors. Keys before these are seen as without a tree, so only the last
-// blocks are looked at.
+// Options.Tree: the last keys of an entry are the queries' own tokens. A query sees its own token,
+// its ancestors' tokens, and all keys before the own tokens as without a tree, so only the last
+// blocks need a look.
 
-// trees is the trees of a call, and which of the queries' own tokens the rows at hand see.
+// trees holds the trees of a call, and the own tokens that the current rows see.
 type trees struct {
-	tree ancestors.Tree // of all queries, as they are packed
+	tree ancestors.Tree // of all queries, in their packed order
 	seen ancestors.Seen // of a chunk's queries
 }
 
-// fit learns the trees of a call.
+// fit builds the trees of a call.
 func (a *trees) fit(p *plan) {
 	a.tree = grow(a.tree, len(p.parents))
 	a.seen.Forget()
@@ -32,8 +32,8 @@ func (a *trees) fit(p *plan) {
 	}
 }
 
-// hold makes known what a chunk's queries see of two words of own tokens, from one on. Words are
-// the same for all heads and entries.
+// hold computes which tokens of two words of own tokens a chunk's queries see. The words are the
+// same for all heads and entries.
 func (a *trees) hold(p *plan, c *chunk, word int) {
 	first, queries := p.queries(c.row, c.rows)
 	if !a.seen.Holds(first, queries, word) {
@@ -41,8 +41,8 @@ func (a *trees) hold(p *plan, c *chunk, word int) {
 	}
 }
 
-// lookAtTree takes keys out of seen that are own tokens of other queries than a row's and its
-// ancestors', or that a window hides, which counts along that path.
+// lookAtTree clears in seen the own tokens of queries that are neither the row's nor its
+// ancestors', and tokens outside the window, which counts along the path.
 func (w *scratch) lookAtTree(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	a, own := &w.trees, b.first-c.firstOwn() // the block's first key among own tokens
 	before := kernel.LowBits(min(max(-own, 0), Block))
@@ -64,8 +64,8 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	}
 }
 
-// addTreeSlopes is addSlopes with distances along the paths of a tree. Where a row sees own tokens
-// that follow each other, so do their depths.
+// addTreeSlopes is addSlopes with distances along the paths of a tree. Consecutive own tokens that
+// a row sees have consecutive depths.
 func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	first, paths := c.firstOwn(), w.trees.tree
 	before := min(max(first-b.first, t.lo), t.hi)

@@ -9,24 +9,24 @@ import "github.com/seed-1415985d/attn/internal/views"
 //	q   [1, H, Σ queries, HeadDim]     KVHeads divides H
 //	dst [1, H, Σ queries, ValueDim]
 //
-// Options.QueryLens says how many queries each sequence has, 0 included; nil is one each, as in
-// decoding. So one call may continue the prompt of one sequence and decode others. To decode,
+// Options.QueryLens holds the number of queries of each sequence, which may be 0; nil is one each,
+// as in decoding. So one call may continue the prompt of one sequence and decode others. To decode,
 // append the new tokens and attend with BottomRight: the last query of each sequence sees its last
 // token.
 //
 // A sequence knows its length, so KeyLens is nil, and Offset is 0. LSE has 1×H×Σ queries elements.
 // Mask, Bias and Weights are [1, H or 1, Σ queries, longest Len], Weights with all H; their last
-// index is a position in the sequence. So are the positions in Keys [1, H or KVHeads or 1,
-// Σ queries, n], with which Weights have n columns. Tree has Σ queries parents, counted in each
-// sequence. Tokens that DropBefore took do not exist, as if masked. A sequence may be in seqs more
-// than once.
+// index is a position in the sequence. So are the positions in Keys [1, H or KVHeads or 1, Σ
+// queries, n], with which Weights have n columns. Tree has Σ queries parents, counted in each
+// sequence. Tokens that DropBefore dropped do not exist, as if masked. A sequence may be in seqs
+// more than once.
 //
-// Where sequences begin with the same pages, because of [Sequence.Fork], these are read once for
-// all of their queries, unless Mask, Bias, Slopes or Keys are given. Every row has the bits that it
-// has alone, and those of a [Cache] with the same tokens.
+// Sequences that begin with the same pages, because of [Sequence.Fork], read these once for all of
+// their queries, unless Mask, Bias, Slopes or Keys are given. Every row has the bits of a call for
+// it alone, and of a [Cache] with the same tokens.
 //
-// A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
-// Nothing has been written then.
+// The error is [ErrOption] for a nil sequence and for sequences of different stores, [ErrClosed]
+// for a released sequence. Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
@@ -37,8 +37,8 @@ func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	return w.attendSequences(&p, p.initSequences(&w.call, seqs, opt))
 }
 
-// attendSequences computes a call over sequences, or documents, unless it is not valid, and gives
-// the scratch memory back.
+// attendSequences computes a call over sequences or documents, unless err is not nil, and returns
+// the scratch memory to the pool.
 func (w *scratch) attendSequences(p *plan, err error) error {
 	if err == nil && !p.dst.empty() {
 		p.decideSequences(&tuned, 1)
@@ -72,8 +72,7 @@ func (p *plan) initSequences(s *sequenceCall, seqs []*Sequence, opt *Options) er
 	return p.initPacked(&seqs[0].store.packed, 1, s.keys, opt)
 }
 
-// assignQueries notes the sequences of a call, and which of the queries are of which; lens is nil
-// if each has one.
+// assignQueries sets the sequences of a call, and the queries of each; lens is nil if each has one.
 func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) error {
 	if lens != nil && len(lens) != len(seqs) {
 		return fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
@@ -105,9 +104,9 @@ func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) 
 	return nil
 }
 
-// attendDocuments is Attend with Options.Documents. To the engine a document is what a sequence of
-// a store is, but for where its keys are: so documents are divided by how much work they are, and
-// each row takes the steps that it takes in a call of its own.
+// attendDocuments is Attend with Options.Documents. For the engine a document is like a sequence of
+// a store, with keys elsewhere: so documents are divided by their work, and each row has the steps
+// of a call for its document alone.
 func attendDocuments(dst, q, k, v Tensor, opt *Options) error {
 	w := scratches.Get().(*scratch)
 	p := newPlan(dst, q, k, v, opt)
@@ -138,7 +137,7 @@ func (p *plan) initDocuments(s *sequenceCall, opt *Options) error {
 	return p.initOptions(opt)
 }
 
-// checkDocuments makes sure that nothing else says where queries and keys are.
+// checkDocuments refuses other options that say where queries and keys are.
 func (o *Options) checkDocuments() error {
 	switch {
 	case o.KeyDocuments != nil && len(o.KeyDocuments) != len(o.Documents):
@@ -159,7 +158,7 @@ func (o *Options) checkDocuments() error {
 	return nil
 }
 
-// takeDocuments notes the documents of a call that have queries.
+// takeDocuments sets the documents of a call that have queries.
 func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, keys int) error {
 	if err := views.CheckSum("Documents", documents, "q.L", queries); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package attn
 
 // Attend computes scaled dot-product attention, dst = softmax(scale·QKᵀ + …)·V, on the calling
-// goroutine. Options select what is masked, added and returned beside; nil is softmax(QKᵀ/√D)·V.
+// goroutine. Options select masks, additions and further outputs; nil is softmax(QKᵀ/√D)·V.
 //
 //	q   [B, H, Lq, D]
 //	k   [B, KVH, Lk, D]     KVH divides H; query head h reads key/value head h/(H/KVH)
@@ -18,9 +18,9 @@ package attn
 // queries are split over calls.
 //
 // D and Dv may be 1 to 2²⁸, the other sizes 0 to 2²⁸. Attend allocates only when scratch memory,
-// which calls share, has to grow: up to nearly an L2 cache for each goroutine that is in a call, or
-// some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys a share of that for each
-// doubling of their number.
+// which calls share, has to grow: for each goroutine in a call up to nearly the size of an L2
+// cache, or about 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys a fraction of
+// that for each doubling of their number.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
 	if opt != nil && opt.Documents != nil {
 		return attendDocuments(dst, q, k, v, opt)
@@ -36,12 +36,12 @@ func Attend(dst, q, k, v Tensor, opt *Options) error {
 	return nil
 }
 
-// Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
-// chosen once, when the program starts; the environment variable ATTN_ISA forces
-// one, and the program panics at its start if that one is not there.
+// Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is chosen
+// once, when the program starts. The environment variable ATTN_ISA forces one, and the program
+// panics at its start if that one is not available.
 //
 // "generic" is plain Go. On arm64, loong64, ppc64, ppc64le, riscv64 and s390x its multiply-adds are
-// single instructions, if the compiler that built the program makes one of a·b + c, as Go does; a
-// few numbers tell, when the program starts. Where the compiler does not, and on all other CPUs,
-// they are emulated by float64: the same bits, several times slower.
+// single instructions, if the compiler that built the program fuses a·b + c, as Go does; the
+// program tests that when it starts. With another compiler, and on all other CPUs, they are
+// emulated by float64: the same bits, several times slower.
 func Implementation() string { return tuned.ISA.String() }

@@ -18,11 +18,12 @@ type CacheConfig struct {
 	KVHeads  int    // key/value heads
 	HeadDim  int    // dimension of queries and keys
 	ValueDim int    // dimension of values and outputs
-	Capacity int    // tokens that fit, of each sequence, without those that DropBefore took
+	Capacity int    // tokens of each sequence that fit, not counting dropped ones
 	Format   Format // F32 is the zero value
 
-	// ValueFormat is the format of values, of keys only Format then. The zero value is Format, so
-	// values in F32 need keys in F32. I8 with values in I4 takes three quarters of the memory of I8.
+	// ValueFormat is the format of values; Format is then the format of keys only. The zero value
+	// means Format, so values in F32 need keys in F32. I8 with values in I4 needs three quarters of
+	// the memory of I8.
 	ValueFormat Format
 
 	// ValuesInKeys says that the value of a token is the first ValueDim ≤ HeadDim channels of its
@@ -31,34 +32,33 @@ type CacheConfig struct {
 	ValuesInKeys bool
 }
 
-// Cache holds the keys and values of a batch of sequences that grow in step, token by token (a KV
+// Cache holds the keys and values of a batch of sequences that grow together, token by token (a KV
 // cache), in the order that the kernels read: nothing is packed or transposed when attending.
-// Attending over a cache gives the bits of [Attend] on what [Cache.Read] returns: for F32 the
-// tokens themselves, for F16 and BF16 what they are rounded to. I8 and I4 have definitions of their
-// own, see docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the
-// batch.
+// Attending over a cache gives the bits of [Attend] on the tokens that [Cache.Read] returns: in F32
+// the tokens themselves, in F16 and BF16 the rounded tokens. docs/low-precision.md defines I8 and
+// I4. No format's bits depend on the CPU, the number of workers or the batch.
 //
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
 //
-// Layers with a sliding window drop what the window has left behind: [Cache.DropBefore] gives the
-// room to new tokens. Positions count from the first token that was ever appended.
+// Layers with a sliding window drop the tokens that have left the window: [Cache.DropBefore] makes
+// their room available for new tokens. Positions count from the first token that was ever appended.
 //
 // All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
 // of 4, 2, 1 or ½ bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
 // for I8 and I4 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim
-// elements, and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only
-// where [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's,
-// so the garbage collector does not count it. Close gives it back; without Close, it goes back some
-// time after the cache has become unreachable.
+// elements, and one scale. [Cache.MemoryUse] returns the total. Appending and attending allocate
+// only where [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go
+// heap's, so the garbage collector does not count it. Close releases it; without Close, it is
+// released some time after the cache has become unreachable.
 //
-// On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time
-// with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:
-// a head with room for that much takes that much from its first token on.
+// On Linux, NewCache requests huge pages for 4 MiB and more, with which decoding is about a tenth
+// faster. A huge page is usually 2 MiB and always used whole, so a head with room for that much
+// occupies it from its first token on.
 //
 // Any number of goroutines may attend over a cache, Read it and Save it, at the same time. The
-// methods that change it, Append, Load and Close among them, need it for themselves: closing a
-// cache while another goroutine attends over it ends the program.
+// methods that change it, Append, Load and Close among them, need exclusive use: closing a cache
+// while another goroutine attends over it ends the program.
 type Cache struct {
 	config CacheConfig
 	ringSpan
@@ -66,12 +66,12 @@ type Cache struct {
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸, a cache
-// larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one
-// that the system has no memory for, [ErrOption] for a format that does not exist.
+// larger than the address space, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] if the
+// system has too little memory, [ErrOption] for a format that does not exist.
 //
-// Most systems refuse what they cannot back, and back the rest when it is written to. One that is
-// set to grant anything, or on which all programs together use more than there is, may end the
-// program in Append.
+// Most systems refuse memory that they cannot provide, and provide the rest when it is written. A
+// system that is set to grant every request, or whose programs together use more than it has, may
+// end the program in Append.
 func NewCache(c CacheConfig) (*Cache, error) {
 	named := packed.Config{Name: "CacheConfig", Format: kernel.Format(c.Format),
 		Values: kernel.Format(c.ValueFormat), ValuesInKeys: c.ValuesInKeys,
@@ -86,19 +86,18 @@ func NewCache(c CacheConfig) (*Cache, error) {
 	return &Cache{config: c, packed: blocks}, nil
 }
 
-// blocksOf is how many blocks a number of tokens takes.
+// blocksOf returns the number of blocks that hold some tokens.
 func blocksOf(tokens int) int { return (tokens + Block - 1) / Block }
 
-// Config returns the configuration that the cache has, with the Capacity that Grow gave it.
+// Config returns the configuration of the cache, with the Capacity that Grow set.
 func (c *Cache) Config() CacheConfig { return c.config }
 
 // Grow makes room for capacity tokens of each sequence; if that is not above the Capacity, it does
-// nothing. The tokens stay, and are copied, so a cache that grows by a factor, such as 2, copies
-// each of them a few times at most. Until they are copied there is memory for both.
+// nothing. The tokens are copied, so a cache should grow by a factor, such as 2, to copy each of
+// them a few times at most. During the copy both memories exist.
 //
-// The errors are those of [NewCache]: [ErrShape] for a capacity that is too large, [ErrMemory] for
-// one that the system has no memory for. Then nothing has changed. Like Append, it needs the cache
-// for itself.
+// The error is [ErrShape] for a capacity that is too large, [ErrMemory] if the system has too
+// little memory. Then nothing has changed. Like Append, it needs exclusive use of the cache.
 func (c *Cache) Grow(capacity int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -123,17 +122,15 @@ func (c *Cache) Grow(capacity int) error {
 				c.packed.At(h, j/Block%c.packed.Count))
 		}
 	}
-	_ = c.packed.Close() // the cache has grown, whatever becomes of the memory before
+	_ = c.packed.Close() // the cache has grown, even if the old memory cannot be released
 	c.config, c.packed = larger, grown.packed
 	return nil
 }
 
-// MemoryUse returns the bytes that the cache takes for keys and values, whatever part of them is in
-// use; 0 after Close.
+// MemoryUse returns the bytes allocated for keys and values, used or not; 0 after Close.
 func (c *Cache) MemoryUse() int { return len(c.packed.Data) }
 
-// Close gives the cache's memory back. Calls that begin later, Close among them, return
-// [ErrClosed]; Len is 0.
+// Close releases the cache's memory. Later calls, Close among them, return [ErrClosed]; Len is 0.
 func (c *Cache) Close() error {
 	if c == nil {
 		return nil
@@ -145,7 +142,7 @@ func (c *Cache) Close() error {
 	return c.packed.Close()
 }
 
-// checkOpen makes sure that the cache has memory.
+// checkOpen verifies that the cache has memory.
 func (c *Cache) checkOpen() error {
 	if c == nil {
 		return fail(ErrOption, "c is nil, want a cache")
@@ -156,8 +153,8 @@ func (c *Cache) checkOpen() error {
 	return nil
 }
 
-// Len returns the position after the last token: the number of tokens of each sequence, with those
-// that DropBefore took.
+// Len returns the position after the last token: the number of tokens of each sequence, dropped
+// ones included.
 func (c *Cache) Len() int { return c.length }
 
 // Reset empties the cache: positions begin at 0 again.
@@ -177,18 +174,19 @@ func (c *Cache) Truncate(n int) error {
 	return nil
 }
 
-// Append adds any number n of tokens to every sequence, after those that it has:
+// Append adds any number n of tokens to every sequence, after its last one:
 //
 //	k [Batch, KVHeads, n, HeadDim]
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
-// Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
-// how many of the tokens exist; what the rest hold has no influence. If the cache has no room for
-// n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
-// room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
-// cache of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
+// If sequences have different lengths, the caller pads them to one length, and says in
+// Options.KeyLens how many tokens exist; the contents of the others have no influence. If the cache
+// has no room for n more tokens, Append returns [ErrCapacity] and changes nothing;
+// [Cache.DropBefore] says how much room dropped tokens leave. Positions above 2²⁸ are [ErrLength].
+// In a cache of I8 or I4, elements that are not finite, or too large to be rotated, are
+// [ErrOption].
 //
-// [Pool.AppendCache] takes all workers.
+// [Pool.AppendCache] uses all workers.
 func (c *Cache) Append(k, v Tensor) error {
 	x := writing{k: k, v: v}
 	err := c.beginAppend(&x)
@@ -199,7 +197,7 @@ func (c *Cache) Append(k, v Tensor) error {
 	return err
 }
 
-// beginAppend validates tokens and makes room for them.
+// beginAppend validates tokens and reserves room for them.
 func (c *Cache) beginAppend(x *writing) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -232,9 +230,9 @@ func (x *writing) run() {
 //	k [Batch, KVHeads, n, HeadDim]
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
-// For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
-// I8 and I4 integers times their scales, and what was rotated is rotated back with the rounding
-// errors of that. If these tokens are not there, the error is [ErrLength].
+// In F32 these are the numbers that were appended, in F16 and BF16 the rounded numbers, in I8 and
+// I4 integers times their scales, rotated back, with rounding errors, if they were rotated. If the
+// cache does not hold all of these tokens, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -261,10 +259,10 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 //	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
 //	dst [Batch, H, Lq, ValueDim]
 //
-// The number of keys is Len, or for each sequence what Options.KeyLens says. Those that DropBefore
-// took do not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the
-// new token and attend with BottomRight. Full sees the same keys if there is a single query, but
-// without a Window or Slopes only: it takes the query's position from Offset.
+// The number of keys is Len, or for each sequence its element of Options.KeyLens. Dropped tokens do
+// not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the new token
+// and attend with BottomRight. For a single query without Window and Slopes, Full sees the same
+// keys; with them it does not, because it reads the query's position from Offset.
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := c.plan(&p, opt)
@@ -285,22 +283,22 @@ func (c *Cache) plan(p *plan, opt *Options) error {
 	return p.initPacked(&c.packed, c.config.Batch, c.length, opt)
 }
 
-// The blocks of a cache form a ring, so that tokens that were dropped give their room to new ones:
-// token j has block j/Block, modulo the number of blocks.
+// The blocks of a cache form a ring, so that new tokens reuse the room of dropped ones: token j is
+// in block j/Block, modulo the number of blocks.
 
-// First returns the position of the first token that is there: as many as [Cache.DropBefore] took.
+// First returns the position of the first token that was not dropped: the number of dropped tokens.
 func (c *Cache) First() int { return c.first }
 
-// DropBefore drops the tokens before a position, of every sequence, as a sliding window leaves them
-// behind: for attention they do not exist any more, as if they were masked. Positions go on
-// counting, so those that stay keep theirs. Tokens that were dropped before may be dropped again.
-// The position is 0 to Len, or the error is [ErrLength].
+// DropBefore drops the tokens of every sequence before a position, because they have left a sliding
+// window: for attention they do not exist any more, as if they were masked. The other tokens keep
+// their positions. Tokens that were dropped before may be dropped again. The position is 0 to Len,
+// or the error is [ErrLength].
 //
-// Room comes back in blocks of [Block] positions, once all of theirs are dropped: Append is
-// [ErrCapacity] if more than Capacity tokens would be there, or if it needs a block, one of
-// Capacity rounded up, in which a token is left. A layer with a window of w tokens to which at most
-// n at once are appended needs a Capacity of w+n+62, if DropBefore(max(0, Len−w+1)) comes before
-// each Append.
+// Room becomes available in blocks of [Block] positions, once all tokens of a block are dropped:
+// Append returns [ErrCapacity] if the cache would hold more than Capacity tokens, or if it needs a
+// block, of Capacity rounded up, that still has a token. A layer with a window of w tokens and at
+// most n tokens an Append needs a Capacity of w+n+62, if DropBefore(max(0, Len−w+1)) is called
+// before each Append.
 func (c *Cache) DropBefore(position int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -313,23 +311,23 @@ func (c *Cache) DropBefore(position int) error {
 	return nil
 }
 
-// ringSpan is the positions of a cache's tokens.
+// ringSpan holds the positions of a cache's tokens.
 type ringSpan struct {
-	first  int // tokens before this position were dropped
+	first  int // tokens, dropped ones included
 	length int // tokens, with those that were dropped
 }
 
-// blocks is how many blocks have room for the tokens and those that were dropped from the first.
+// blocks returns the number of blocks from the first token's to the last token's.
 func (r ringSpan) blocks() int { return blocksOf(r.length) - r.first/Block }
 
-// at is the first position of the i-th of these blocks, and which of its positions, counted from
-// that, have a token.
+// at returns the first position of the i-th of these blocks, and the range of its positions,
+// counted from there, that have a token.
 func (r ringSpan) at(i int) (j, lo, hi int) {
 	j = (r.first/Block + i) * Block
 	return j, max(0, r.first-j), min(Block, r.length-j)
 }
 
-// checkRoom makes sure that n more tokens fit.
+// checkRoom verifies that n more tokens fit.
 func (c *Cache) checkRoom(n int) error {
 	if n > maxLength-c.length {
 		return fail(ErrLength, "k.L is %d after %d tokens, want at most %d in all", n, c.length,
@@ -347,7 +345,7 @@ func (c *Cache) checkRoom(n int) error {
 	return nil
 }
 
-// checkFits makes sure that the tokens of a file fit.
+// checkFits verifies that the tokens of a file fit.
 func (c *Cache) checkFits(r ringSpan) error {
 	if alive := r.length - r.first; alive > c.config.Capacity {
 		return fail(ErrCapacity, "the file has %d tokens, want at most %d, the cache's Capacity", alive,
@@ -362,9 +360,9 @@ func (c *Cache) checkFits(r ringSpan) error {
 
 // Keep keeps some of the last tokens of every sequence and drops the rest, as after the
 // verification of a tree of proposed tokens, of which one path is accepted: of the tokens from
-// position indices[0] on, exactly those at the positions in indices stay, moved together. It is
-// what truncating to indices[0] and appending them again would give, bit for bit. No index changes
-// nothing.
+// position indices[0] on, exactly those at the positions in indices stay, moved together. The
+// result is, bit for bit, that of truncating to indices[0] and appending them again. Without
+// indices nothing changes.
 //
 // Indices are positions, First to Len−1, in ascending order, or the error is [ErrLength] and
 // nothing has changed.
@@ -381,13 +379,13 @@ func (c *Cache) Keep(indices []int) error {
 	return nil
 }
 
-// The file of a sequence: the header (internal/file), and then for each page from position
-// first/Block·Block on, up to that of position length−1, a part of the blocks of all heads, see
-// packed.Blocks. A page of a Cache has those of all batch entries in turn, so the file of a
-// sequence is that of a cache with a batch of 1.
+// The file of a sequence: the header (internal/file), and then for each page, from the page of the
+// first token to the page of the last, a part of the blocks of all heads, see packed.Blocks. A page
+// of a Cache has the heads of all batch entries in turn, so the file of a sequence is that of a
+// cache with a batch of 1.
 
-// Save writes the tokens to w in a form that any machine can read with [Cache.Load], or with a
-// batch of 1 with [Sequence.Load]: about as many bytes as the blocks with tokens take, whatever the
+// Save writes the tokens to w in a format that any machine can read with [Cache.Load], or with
+// [Sequence.Load] for a batch of 1: about as many bytes as the blocks with tokens, whatever the
 // Capacity. It returns how many were written. The same tokens give the same bytes. Errors of w are
 // wrapped.
 func (c *Cache) Save(w io.Writer) (n int64, err error) {
@@ -405,29 +403,29 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 	return to.End()
 }
 
-// header is that of a file of no tokens.
+// header returns the header of a file without tokens.
 func (c *Cache) header() file.Header {
 	g := &c.config
 	return file.Header{Format: c.packed.K.Format, ValueFormat: c.packed.V.Format,
 		Mark: g.ValuesInKeys, Batch: g.Batch, Heads: g.KVHeads, Inputs: g.HeadDim, Outputs: g.ValueDim}
 }
 
-// heads is the number of heads of all batch entries.
+// heads returns the number of heads of all batch entries.
 func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 
-// Load replaces the tokens by those that [Cache.Save] wrote from a cache of the same configuration,
-// with whatever Capacity, or [Sequence.Save] where Batch is 1. It reads exactly what Save wrote, so
-// r may hold several caches one after another, and returns how many bytes were read. Where there
-// are tokens already, the new ones are in memory beside them until all have come.
+// Load replaces the tokens by tokens that [Cache.Save] wrote from a cache of the same
+// configuration, with any Capacity, or [Sequence.Save] if Batch is 1. It reads exactly the bytes
+// that Save wrote, so r may hold several caches one after another, and returns how many were read.
+// If the cache has tokens already, it needs memory for both until all new ones are read.
 //
-// What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape],
-// of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is [ErrFormat]; it
-// wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors
-// of r are wrapped. After any error the tokens are those that there were. Of the elements of a
-// token in I8 and I4, the largest is what its scale makes of the largest number; the others are not
-// larger, and may be any.
+// The error is [ErrCapacity] for tokens that do not fit by the rule of Append, [ErrShape] for a
+// cache of another shape, [ErrOption] for another Format or ValuesInKeys, and [ErrFormat] for bytes
+// that Save cannot have written; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF]
+// if it has too few. Other errors of r are wrapped. After any error the tokens have not changed.
+// For a token in I8 and I4, Load checks that the largest element is the one that belongs to its
+// scale; other elements may have any value up to it.
 //
-// Like Append, it needs the cache for itself.
+// Like Append, it needs exclusive use of the cache.
 func (c *Cache) Load(r io.Reader) (n int64, err error) {
 	if err := c.checkOpen(); err != nil {
 		return 0, err
@@ -441,12 +439,12 @@ func (c *Cache) Load(r io.Reader) (n int64, err error) {
 	return from.N(), err
 }
 
-// load replaces the tokens by those of a file whose header was read.
+// load replaces the tokens by the tokens of a file whose header was read.
 func (c *Cache) load(from *file.TokenReader, tokens ringSpan) (err error) {
 	switch err = c.checkFits(tokens); {
 	case err != nil:
 		return err
-	case c.first == c.length: // nobody reads its blocks
+	case c.first == c.length: // no other goroutine reads its blocks
 		err = c.readInPlace(from, tokens)
 	default:
 		err = c.readBeside(from, tokens)
@@ -468,8 +466,8 @@ func (c *Cache) readInPlace(from *file.TokenReader, tokens ringSpan) error {
 	return nil
 }
 
-// readBeside reads the pages of a file into memory of their own, and when all are right, copies
-// them to the blocks of the cache.
+// readBeside reads the pages of a file into new memory, and copies them to the blocks of the cache
+// when all are valid.
 func (c *Cache) readBeside(from *file.TokenReader, tokens ringSpan) error {
 	size := c.heads() * c.packed.Size
 	pages := memory.Growing{Most: tokens.blocks() * size}

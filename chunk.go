@@ -22,8 +22,8 @@ func (p *plan) attend() {
 	scratches.Put(w)
 }
 
-// attendChunk computes chunk i of the call. The caller's next one is next, or not less than the
-// number of chunks.
+// attendChunk computes chunk i of the call. next is the caller's next chunk, or at least the number
+// of chunks if there is none.
 func (w *scratch) attendChunk(p *plan, i, next int) {
 	var c chunk
 	if p.sequences != nil {
@@ -35,7 +35,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		return
 	}
 	w.loadQueries(p, &c)
-	if c.rows > inPlaceRows && next < p.chunks { // as for prefetchTokens
+	if c.rows > inPlaceRows && next < p.chunks { // as in prefetchTokens
 		switch {
 		case p.sequences == nil:
 			p.chunk(next, &w.next)
@@ -61,7 +61,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 	w.finish(p, &c)
 }
 
-// clearRows writes the result of n rows of each head without keys, those after the chunk's.
+// clearRows writes the results of the n rows of each head after the chunk's, which see no keys.
 func (p *plan) clearRows(c *chunk, n int) {
 	for r := range c.heads * n {
 		h, i := p.locate(c.kv+r/n, c.row+c.rows+r%n)
@@ -75,8 +75,8 @@ func (p *plan) clearRows(c *chunk, n int) {
 	}
 }
 
-// push adds w.partial to the tree, the state of segment i. Segments come in ascending order; those
-// left out come before all others, and are empty.
+// push adds w.partial, the state of segment i, to the tree. Segments are in ascending order;
+// skipped ones are before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
 	x := w.tree.New(w.fitted.rows, w.fitted.oStride)
 	*x, w.partial = w.partial, *x
@@ -84,8 +84,8 @@ func (w *scratch) push(p *plan, i, rows int) {
 	w.tree.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
 }
 
-// fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
-// first, as if the segments that are missing from the largest one were there and empty.
+// fold merges the nodes of the tree, at least one, into w.total: the last ones first, as if the
+// missing segments of the largest one existed and were empty.
 func (w *scratch) fold(p *plan, rows int) {
 	t := &w.tree
 	t.Merge(tuned.ISA, t.Shape[:0], len(t.Rows)-1, rows, p.oStride, &w.units)
@@ -93,9 +93,9 @@ func (w *scratch) fold(p *plan, rows int) {
 	t.Reset()
 }
 
-// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
-// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
-// natural units stay as they are: beside it a sink's share is 0.
+// mergeSinks merges each row, in natural units, with a state of maximum sink, sum 1 and output 0.
+// Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in natural units do
+// not change, because the sink's share is 0 there.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.partial
 	for r := range c.rows {
@@ -122,10 +122,10 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	}
 }
 
-// loadQueries begins a chunk, and copies its queries to where kernels read them, unless they lie in
-// memory so. The chunk before may be of another call.
+// loadQueries begins a chunk, and copies its queries to scratch, unless kernels can read them in
+// place. The chunk before may be of another call.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.next.rows = 0 // unless the caller has one
+	w.next.rows = 0 // unless the caller sets one
 	w.queue.Clear() // unless there are enough rows for a queue
 	w.ints.bad = w.ints.bad[:0]
 	if w.units.All, w.units.Own = p.unit, nil; p.integers && !p.natural {
@@ -184,7 +184,7 @@ func (w *scratch) finish(p *plan, c *chunk) {
 			integers.Rotate(tuned.ISA, o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
 		}
 		if p.group == 1 {
-			step = h.rows // they follow each other in dst, too
+			step = h.rows // they are contiguous in dst, too
 		}
 		for r := 0; r < h.rows; r += step {
 			head, i := p.locate(h.kv, h.row+r)
@@ -249,8 +249,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// naturalScores brings the scores of a tile from their units to natural ones, where the final
-// maxima are.
+// naturalScores converts the scores of a tile to natural units, in which the final maxima are.
 func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
@@ -271,7 +270,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		}
 		m, l := w.total.M[row], w.total.L[row]
 		if l == 0 {
-			continue // fully masked: the row is zero already
+			continue // fully masked: the row is already zero
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		at := p.weights.offset(c.b, h, i) + c.base + first
@@ -280,9 +279,9 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 	}
 }
 
-// Sequences that begin with the same pages go through these together: all their rows are rows of
-// one chunk, so each block is read once. The steps of a row are those that it makes alone, in the
-// same order, and so are its bits.
+// Sequences that begin with the same pages are computed together for these pages: all their rows
+// are rows of one chunk, so each block is read once. A row has the same steps in the same order as
+// alone, and so the same bits.
 
 // addShared adds keys [lo, hi) of one segment to the states of a prefix group.
 func (w *scratch) addShared(p *plan, st *online.State, lo, hi int) {
@@ -298,9 +297,9 @@ func (w *scratch) addShared(p *plan, st *online.State, lo, hi int) {
 	st.Overwrite = false
 }
 
-// addGroup is addShared for some sequences that follow each other: first for the pages that all of
-// them share, of which blocks that all rows see whole go through all rows together, then for those
-// of each part of them that share more.
+// addGroup is addShared for some consecutive sequences: first for the pages that all of them share,
+// where blocks that all rows see whole are added to all rows together, then for each part of the
+// group that shares more pages.
 func (w *scratch) addGroup(p *plan, group []prefixRows, st *online.State, lo, hi int) {
 	if len(group) == 1 {
 		w.addAlone(p, group, st, lo, hi)

@@ -5,15 +5,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
-// Format is the number format in which a cache, a store or a matrix keeps its elements.
+// Format is the number format of the elements of a cache, a store or a matrix.
 // docs/low-precision.md says which to choose.
 type Format int
 
 const (
 	// F32 keeps float32 values as they are.
 	F32 Format = Format(kernel.F32)
-	// F16 is IEEE 754 half precision: 11 significant bits, up to 65504. Values are rounded to
-	// nearest, ties to even; what is too large becomes ±Inf.
+	// F16 is IEEE 754 half precision: 11 significant bits, up to 65504. Values are rounded to nearest,
+	// ties to even; values above 65504 may become ±Inf.
 	F16 Format = Format(kernel.F16)
 	// BF16 is the upper half of a float32: 8 significant bits and all of its range. Values are
 	// rounded to nearest, ties to even.
@@ -26,17 +26,16 @@ const (
 	// the memory of I8. It is for caches and stores, which rotate keys and values, see
 	// docs/low-precision.md.
 	I4 Format = Format(kernel.I4)
-	// Blocks is what [Matrix.Format] returns for a matrix of blocks, of a [BlockType]. It is no
-	// format that something can be packed or kept in.
+	// Blocks is returned by [Matrix.Format] for a matrix of blocks, of a [BlockType]. Nothing can be
+	// packed in it.
 	Blocks Format = Format(-1)
 )
 
 // String returns the name of the format.
 func (f Format) String() string { return kernel.Format(f).String() }
 
-// BlockType is a format of weights as GGUF files keep them, which [PackBlocks] takes: blocks of
-// consecutive inputs of an output, with scales of their own. docs/low-precision.md says which
-// products they have.
+// BlockType is a format of weights in GGUF files, for [PackBlocks]: blocks of consecutive inputs of
+// an output, each block with its scales. docs/low-precision.md says which products they have.
 type BlockType int
 
 const (

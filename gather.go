@@ -7,11 +7,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// Where queries have lists of keys, what kernels read of a block is gathered first: once for all
-// rows of the chunk, in the form that the kinds of keys and values read anyway. So nothing behind
-// this file knows of lists but what belongs to a pair of query and key.
+// If queries have lists of keys, the keys and values of a block are gathered first: once for all
+// rows of the chunk, in the form in which the kinds of keys and values read them anyway. So below
+// this file only options for pairs of query and key depend on lists.
 
-// gather makes the keys and values of a block of those that the list of the chunk's rows names.
+// gather collects the keys and values of a block from the list of the chunk's rows.
 func (w *scratch) gather(p *plan, c *chunk, b *blockKeys) {
 	list := p.listOf(c)[b.first:][b.lo:b.hi]
 	switch {
@@ -24,7 +24,7 @@ func (w *scratch) gather(p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// gatherRows brings rows of a view packed.Together: row lo and those after it.
+// gatherRows copies the listed rows of a view, contiguous, to row lo and the rows after it.
 func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float32 {
 	rows := w.gathered.rows[:(lo+len(list))*x.D]
 	for i, j := range list {
@@ -42,7 +42,7 @@ func (w *scratch) gatherPanels(p *plan, c *chunk, b *blockKeys, list []int32) {
 	floats.PackValues(&tuned, w.v[b.lo*panel:], rows, p.dv, len(list), p.dv)
 }
 
-// gatherIntegers makes integers of keys and values of views.
+// gatherIntegers quantizes keys and values of views.
 func (w *scratch) gatherIntegers(p *plan, c *chunk, b *blockKeys, list []int32) {
 	x, to := &w.ints.blocks.Format, w.ints.blocks.Only()
 	w.writer.Fit(x)
@@ -50,9 +50,8 @@ func (w *scratch) gatherIntegers(p *plan, c *chunk, b *blockKeys, list []int32) 
 	w.writer.WriteValues(&tuned, x, to, b.lo, w.gatherRows(&p.v, c, list, 0), p.dv, len(list))
 }
 
-// gatherTokens copies tokens of a cache or store, some at a time, so that memory brings those of
-// several places side by side. What completes the first ones and the last is one of the others
-// again.
+// gatherTokens copies tokens of a cache or store, several at a time, so that reads from several
+// places overlap. The first and the last group are completed by repeating a token.
 func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
 	to := b.data[b.place:][:p.packed.Size]
 	var from [packed.Together]packed.Token
@@ -69,9 +68,9 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
 	w.levels.Forget()
 }
 
-// What belongs to a pair of query and key is found by the key's position.
+// Options for pairs of query and key use the key's position.
 
-// lookAtListMask takes keys out of seen that the mask hides where rows have lists.
+// lookAtListMask clears in seen the keys that the mask hides, where rows have lists.
 func (w *scratch) lookAtListMask(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	list := p.listOf(c)[b.first:][:b.hi]
 	for r := range seen {
@@ -85,7 +84,7 @@ func (w *scratch) lookAtListMask(p *plan, c *chunk, b *blockKeys, seen []uint64)
 	}
 }
 
-// biasOf is the biases of a row for keys lo to hi−1 of the block at key first.
+// biasOf returns the biases of a row for keys [lo, hi) of the block at key first.
 func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 	h, i := p.locate(c.kv, row)
 	from := p.bias.offset(c.b, h, i) + c.base

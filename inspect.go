@@ -16,12 +16,12 @@ import (
 
 func init() { inspect.Describer = describer{} }
 
-// describer's method is linked only into programs that call it, since they alone reach it through
-// an interface. A function that init left in a variable would be in every program.
+// describer's method is linked only into programs that call it, because only they reach it through
+// an interface. A function in a variable that init sets would be in every program.
 type describer struct{}
 
-// Describe makes the schedule of a call as Attend and Pool would, over views without memory, and
-// says what it means.
+// Describe computes the schedule of a call as Attend and Pool would, over views without memory, and
+// explains it.
 func (describer) Describe(c inspect.Call) (string, error) {
 	p, err := planOf(c)
 	if err != nil {
@@ -31,7 +31,7 @@ func (describer) Describe(c inspect.Call) (string, error) {
 	return describe(&tuned, &p), nil
 }
 
-// planOf is the plan of a call without buffers.
+// planOf returns the plan of a call without buffers.
 func planOf(c inspect.Call) (plan, error) {
 	for _, f := range [...]struct {
 		name string
@@ -73,7 +73,7 @@ func planOf(c inspect.Call) (plan, error) {
 	return p, nil
 }
 
-// describe says what a schedule means: a line of at most 100 columns for each decision.
+// describe explains a schedule: a line of at most 100 columns for each decision.
 func describe(t *tuning.Row, p *plan) string {
 	var s strings.Builder
 	line := func(name string, value any, meaning string, args ...any) {
@@ -109,13 +109,13 @@ func describe(t *tuning.Row, p *plan) string {
 	return s.String()
 }
 
-// threeDigits is a time of three digits.
+// threeDigits rounds a time to three digits.
 func threeDigits(ns float64) time.Duration {
 	unit := math.Pow(10, max(0, math.Floor(math.Log10(max(ns, 1)))-2))
 	return time.Duration(math.Round(ns/unit) * unit)
 }
 
-// sharing says which workers of a Pool a call of some nanoseconds is for.
+// sharing says which workers of a Pool share a call of some nanoseconds.
 func sharing(t *tuning.Row, cost float64) (wakes, meaning string) {
 	switch {
 	case cost < t.SmallCall:
@@ -154,7 +154,7 @@ func (p *plan) place(at placement) (where, meaning string) {
 	return "packed", "copied once for all rows of a chunk"
 }
 
-// prefetching says how they are prefetched.
+// prefetching says how keys or values are prefetched.
 func (p *plan) prefetching(at placement) string {
 	order := "page by page"
 	switch {
@@ -172,7 +172,7 @@ func (p *plan) prefetching(at placement) string {
 	return "prefetched " + order
 }
 
-// prefetchOrder says what prefetches memory for kernels of few rows.
+// prefetchOrder says how memory is prefetched for kernels of few rows.
 func (p *plan) prefetchOrder(t *tuning.Row) string {
 	switch {
 	case p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0:

@@ -12,23 +12,23 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
-// Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
-// every call; what differs is here:
+// Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are as in
+// every call; the differences are here:
 //
-//   - A row of queries becomes integers with one scale. Its scores are in a unit of its own,
-//     |Scale| times that scale, and so is its factor of powers of 2. Both are positive and finite.
-//   - Scores are exact sums of integers times the scale of the key, and NaN where the query is not
-//     finite. So what happens to rows that see no key, or a NaN, is what happens in float32.
+//   - A row of queries becomes integers with one scale. Its scores have their own unit, |Scale|
+//     times that scale, and so its own factor of powers of 2. Both are positive and finite.
+//   - Scores are exact sums of integers times the scale of the key, and NaN if the query is not
+//     finite. So rows that see no key, or a NaN, behave as in float32.
 //   - Weights times the scales of the values become integers of 15 bits, with one scale for each
 //     row and block, and their products with the values are exact sums again.
 
-// intScratch is what the rows of a chunk in integers have beside their state.
+// intScratch is the memory of the rows of a chunk in integers, besides their state.
 type intScratch struct {
 	queries integers.Rows // rows × kernel.RoundUp(D, 4)
-	units   []float32     // of the scores of each row
+	units   []float32     // units of the scores of each row
 	factors []float32     // unit·log₂e, or log₂e where scores are natural
 	bad     []int         // rows whose query is not finite
-	row     []int8        // queries on their way
+	row     []int8        // a query before it is stored
 
 	weights integers.Rows // of a tile, words: rows × Block
 	scales  []float32     // of a tile's weights
@@ -76,7 +76,7 @@ func (p *plan) checkIntegers() error {
 // maxInt8Dim bounds the products of a sum, each at most 127·127, so that 32 bits hold it.
 const maxInt8Dim = 1 << 16
 
-// packing is how keys and values of the call are packed.
+// packing describes how keys and values of the call are packed.
 func (w *intScratch) packing(p *plan) *packed.Blocks {
 	if p.packed != nil {
 		return p.packed
@@ -84,8 +84,8 @@ func (w *intScratch) packing(p *plan) *packed.Blocks {
 	return &w.blocks.Format
 }
 
-// quantizeRotated makes integers of the first rows of one head's queries, which are rotated on the
-// way, and returns of how many.
+// quantizeRotated rotates and quantizes the first rows of one head's queries, and returns their
+// number.
 func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
 	if x := &w.queries; x.Bytes != nil && p.packed == nil && !p.flip {
 		done = integers.QuantizeRotated(&tuned, x.Bytes[c.at*p.d:], w.units[c.at:], x.Starts[c.at:], q,
@@ -94,8 +94,8 @@ func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) 
 	return done
 }
 
-// quantizeQueries makes integers of the queries of one head's rows, which are rotated, but for the
-// first ones, of which they are made, and finds the unit of their scores.
+// quantizeQueries quantizes the rotated queries of one head's rows after the first done ones, and
+// sets the units of all scores.
 func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 	width, units, factors := kernel.RoundUp(p.d, 4), w.units[c.at:][:c.rows], w.factors[c.at:][:c.rows]
 	if at, rest := c.at+done, c.rows-done; rest > 0 {
@@ -110,12 +110,12 @@ func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 	}
 }
 
-// hugeUnit is where units begin that are more than any unit of ordinary numbers. Below it a unit is
-// one multiplication, and its factor, too.
+// hugeUnit is larger than any unit of ordinary numbers. Below it a unit is one multiplication, and
+// so is its factor.
 const hugeUnit = 1 << 120
 
-// findUnit finds the unit of the scores of row r of a chunk from the scale of its integers, which
-// are made here if there is none.
+// findUnit sets the unit of the scores of row r of a chunk from the scale of its integers, and
+// quantizes the row first if scale is not valid.
 func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float32) {
 	row, unit := c.at+r, online.IntegerUnit(p.scoreScale, scale, 1)
 	if scale != scale {
@@ -129,12 +129,12 @@ func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float
 	w.setUnit(p, row, unit)
 }
 
-// hugeQuery is what a query whose rotation overflows is multiplied by, which goes into its unit:
-// sums of maxInt8Dim/2 such numbers are finite.
+// hugeQuery is the factor of a query whose rotation would overflow; its unit includes the factor.
+// Sums of maxInt8Dim/2 such numbers are finite.
 const hugeQuery = 1. / maxInt8Dim
 
-// quantizeQuery makes integers of a query in w.row, and returns the unit of their products. q is
-// memory for its rotation. Those of a query that is not finite are 0, in the unit of zeros.
+// quantizeQuery quantizes a query into w.row, and returns the unit of its products. q is memory for
+// its rotation. A query that is not finite becomes zeros, with the unit of zeros.
 func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, finite bool) {
 	for _, factor := range [...]float32{1, hugeQuery} {
 		if p.flip {
@@ -149,7 +149,7 @@ func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, f
 	return online.IntegerUnit(p.scoreScale, 0, 1), false
 }
 
-// setUnit says in which unit the products of a row are.
+// setUnit sets the unit of the products of a row.
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
@@ -157,8 +157,8 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	}
 }
 
-// scores are the products of rows of queries from one on with the first n packed keys, which are
-// integers or codes.
+// scores computes the products of rows of queries from row on with the first n packed keys, which
+// are integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
 	n int, format kernel.Format) {
 	if format == kernel.I4 {
@@ -173,10 +173,10 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 	}
 }
 
-// accumulate adds the values, integers or codes, that a tile's weights weigh.
+// accumulate adds values, integers or codes, weighted by a tile's weights.
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
 	layout *kernel.PanelLayout, format kernel.Format) {
-	var x integers.Sums // field by field, since copies wait for their stores
+	var x integers.Sums // field by field, since a copy would wait for the stores
 	x.O, x.W, x.Alpha, x.F = o, &w.weights, alpha, w.scales
 	x.Rows, x.OStride, x.WStride, x.FStride = rows, p.oStride, Block, 1
 	if format == kernel.I4 {
@@ -186,7 +186,7 @@ func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []flo
 	}
 }
 
-// rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.
+// rotateCopy copies rows of queries, stride apart, and rotates them as rotateQueries does.
 func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
 	if rotation := p.d & -p.d; p.packed == nil && rotation > 1 && !p.flip {
 		integers.Rotate(tuned.ISA, dst, q, rows, p.d, p.d, stride, rotation)
@@ -199,7 +199,7 @@ func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
 	p.rotateQueries(dst)
 }
 
-// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+// rotateQueries rotates contiguous rows as the call's keys are rotated.
 func (p *plan) rotateQueries(q []float32) {
 	switch rotation := p.d & -p.d; {
 	case p.packed != nil && p.packed.Rotates:

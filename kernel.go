@@ -8,8 +8,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// Passes over slices: their dispatch and stubs. The functions of kernel_generic.go are their
-// specification, and internal/kernel has the kernels of attention and of matrices.
+// Passes over slices: their dispatch and stubs. kernel_generic.go is their specification;
+// internal/kernel has the kernels of attention and of matrices.
 
 // `go generate` in this folder writes all assembly, and the Go files that choose among kernels of
 // block types, each file only when it is complete: gen/ and asm/ say how.
@@ -130,8 +130,8 @@ func sumExp(x []float32, top float32) float32 {
 //go:noescape
 func dotSIMD(a, b *float32, n int) float32
 
-// addProductsSIMD goes on with the chains of a dot product for n elements, a
-// multiple of 64. It works like addProductsGeneric.
+// addProductsSIMD continues the chains of a dot product for n elements, a multiple of 64. It works
+// like addProductsGeneric.
 //
 //go:noescape
 func addProductsSIMD(lane *[64]float32, a, b *float32, n int)
@@ -146,8 +146,8 @@ func maxOfSIMD(x *float32, n int) float32
 //go:noescape
 func expSIMD(dst, x *float32, n int)
 
-// expSumSIMD goes on with the 16 sums of expSumGeneric for n elements, a multiple of 16 in all
-// calls for one sum but the last, and returns the sums folded.
+// expSumSIMD continues the 16 sums of expSumGeneric for n elements, a multiple of 16 in all calls
+// for one sum but the last, and returns the folded sum.
 //
 //go:noescape
 func expSumSIMD(lane *[16]float32, dst, x *float32, n int, top float32) float32

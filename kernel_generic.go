@@ -18,8 +18,8 @@ func dotGeneric(a, b []float32) float32 {
 	return f32.Fold(lane[:]) + 0
 }
 
-// addProducts goes on with the chains of dot: lane_i%64 = FMA(a_i, b_i, lane_i%64). All
-// calls for one product but the last have a multiple of 64 elements.
+// addProducts continues the chains of dot: lane_i%64 = FMA(a_i, b_i, lane_i%64). All calls for one
+// product but the last have a multiple of 64 elements.
 func addProductsGeneric(lane *[64]float32, a, b []float32) {
 	for i, e := range a {
 		lane[i%64] = f32.FMA(e, b[i], lane[i%64])
@@ -40,7 +40,7 @@ func maxOfGeneric(x []float32) float32 {
 	return top + 0
 }
 
-// exp is dst = exp(x), with subnormal results where they are due.
+// exp is dst = exp(x), subnormal results included.
 func expGeneric(dst, x []float32) {
 	for i, e := range x {
 		dst[i] = f32.Exp(e)
@@ -58,7 +58,7 @@ func expSumGeneric(dst, x []float32, top float32) float32 {
 	return f32.Fold(sum[:])
 }
 
-// atMostExpInf keeps ExpFlush, which is made for x ≤ 0, within the exponents of float32.
+// atMostExpInf keeps ExpFlush, which is for x ≤ 0, within the exponents of float32.
 func atMostExpInf(x float32) float32 {
 	if x > f32.ExpInf {
 		return f32.ExpInf
@@ -75,7 +75,7 @@ func sumExpGeneric(x []float32, top float32) float32 {
 	return f32.Fold(sum[:])
 }
 
-// tuned is every policy that depends on the CPU, and which kernels are in use.
+// tuned holds every policy that depends on the CPU, and the kernels in use.
 var tuned = tuning.Host()
 
 const (

@@ -4,18 +4,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/online"
 )
 
-// A kind is a form of keys or of values, and how kernels read it. It is chosen once a call, in
-// schedule.go. Each [kind] is a file with the same methods, on a type without fields:
+// A kind is a form of keys or of values and the way in which kernels read it. It is chosen once a
+// call, in schedule.go. Each [kind] is a file with the same methods, on a type without fields:
 //
 //	keys, values  once a block: make what kernels read, unless they read what is there, and say how
 //	              it lies and what is prefetched with it
 //	score         for each tile: the products of its queries with keys
 //	accumulate    the sums of values that its weights weigh
 //
-// The switches of this file are all that the loop in span.go knows of kinds. They are not calls
-// through interfaces or functions, which would make the caller's buffers escape to the heap.
+// The loop in span.go uses kinds only through the switches of this file. They are not calls through
+// interfaces or function values, which would make the caller's buffers escape to the heap.
 
-// keys makes what score reads of the keys of a block, and says what is prefetched with them.
+// keys prepares the keys of a block for score, and sets what is prefetched with them.
 func (w *scratch) keys(p *plan, c *chunk, b *blockKeys) {
 	if p.listed {
 		w.gather(p, c, b) // and the values
@@ -28,7 +28,7 @@ func (w *scratch) keys(p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// score leaves q·k of a tile's rows with the keys of a block in w.s, from row at on.
+// score stores q·k of a tile's rows with the keys of a block in w.s, from row at on.
 func (w *scratch) score(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	w.queue.Pointer = w.pointer
 	switch p.keyKind {
@@ -41,7 +41,7 @@ func (w *scratch) score(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	}
 }
 
-// values makes what accumulate reads of the values of a block, and leaves in w.layout how they lie.
+// values prepares the values of a block for accumulate, and sets w.layout to their layout.
 func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 	w.scanned, w.typed = false, false
 	switch p.valueKind {
@@ -56,8 +56,8 @@ func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// accumulate adds the values of a block that a tile's weights weigh to its outputs. Those of the
-// tile's first step are multiplied by w.alpha before, or begin at 0.
+// accumulate adds the values of a block, weighted by a tile's weights, to its outputs. In the
+// tile's first step the outputs are multiplied by w.alpha before, or begin at 0.
 func (w *scratch) accumulate(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	switch p.valueKind {
 	case kindBits:
@@ -71,7 +71,7 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *online.State, b *blockKeys, 
 	}
 }
 
-// valueScales is the scales of a block's values that have some, one for each key.
+// valueScales returns the scales of a block's values, one for each key, if they have scales.
 func (w *scratch) valueScales(p *plan, c *chunk, b *blockKeys) []float32 {
 	if p.valueKind == kindIntegers {
 		return integerKind{}.scales(w, p, c, b)

@@ -8,11 +8,13 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
-// bitKind is elements of fewer bits than float32, in panels. For a few rows that see all keys of a
-// block, kernels widen them in registers; for others a block is widened to panels of float32 once.
+// bitKind is for elements of fewer bits than float32, in panels. For a few rows that see all keys
+// of a block, kernels widen them in registers; otherwise a block is widened to panels of float32
+// once.
 type bitKind struct{}
 
-// widens reports whether kernels widen keys and values for themselves, which all rows see if equal.
+// widens reports whether kernels widen keys and values themselves; equal says that all rows see all
+// of them.
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
@@ -41,7 +43,7 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at in
 	}
 }
 
-// layoutTyped makes w.layout that of values in panels of fewer bits, which a number of rows read.
+// layoutTyped sets w.layout to the layout of values in panels of fewer bits, for some rows.
 func (w *scratch) layoutTyped(p *plan, s *packed.Blocks, rows int) {
 	l := &w.layout
 	l.Cols, l.Stride, l.PanelStride = s.Cols, panel, Block*panel
@@ -60,14 +62,14 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		w.layoutTyped(p, p.packed, c.rows)
 		return
 	}
-	w.layoutPanels(p, false) // what is widened here is in the cache
+	w.layoutPanels(p, false) // the widened values are in the cache
 	values, _ := p.packed.Values(b.data[b.place:])
 	values, format := w.levels.ReadValues(p.packed, values, b.place, false)
 	from := p.packed.ValueLayout(b.hi)
 	narrow.Widen(tuned.ISA, format, w.v, values, Block*panel, &from)
 }
 
-// scales is the scales of a block's values.
+// scales returns the scales of a block's values.
 func (bitKind) scales(w *scratch, p *plan, b *blockKeys) (scales []float32) {
 	if p.packed.ValuesInKeys {
 		_, scales = p.packed.Keys(b.data[b.place:])
@@ -88,7 +90,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *bl
 	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 
-// accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
+// accumulateTyped adds values in a format of fewer bits; a tile's rows see the first t.hi of them.
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *online.State, format kernel.Format,
 	values []byte, t *tile, at int) {
 	w.layout.Keys, w.layout.Overwrite = t.hi, st.Overwrite

@@ -7,9 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// floatKind is float32: in panels, as kernels read keys and values of a cache or store, or where
-// the caller has them: in rows, which few rows of queries read in place, and for more are packed
-// into panels once for all.
+// floatKind is for float32: in panels of a cache or store, or in the caller's rows, which few rows
+// of queries read in place, and which are packed into panels once for more rows.
 type floatKind struct{}
 
 func (floatKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
@@ -24,7 +23,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.InOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
 	w.queue.Packed = c.rows >= kernel.PackedRows
-	if !inPlace && !p.listed { // else it is gathered
+	if !inPlace && !p.listed { // gathered keys are in the cache
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		floats.PackKeys(&tuned, w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
@@ -57,10 +56,10 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		}
 		return
 	}
-	w.layoutPanels(p, false) // packed here: it is in the cache
+	w.layoutPanels(p, false) // packed here: in the cache
 	w.layout.Pointer, w.layout.OneStream = p.pointerOf(&p.values, &p.v, c, b), p.oneStream
 	w.layout.Packed = c.rows >= kernel.PackedRows
-	if c.rows-b.blind <= p.values.inPlaceRows { // whole vectors can be read where they are
+	if c.rows-b.blind <= p.values.inPlaceRows { // kernels read whole vectors in place
 		w.layout.Stride, w.layout.PanelStride, w.layout.InOrder = p.v.SL, panel, p.inOrder
 		return
 	}
@@ -71,13 +70,13 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	floats.PackValues(&tuned, w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
-// layoutPanels makes w.layout that of float32 in panels.
+// layoutPanels sets w.layout to the layout of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.Cols, w.layout.Stride, w.layout.PanelStride = kernel.RoundUp(p.dv, 8), panel, Block*panel
 	w.layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 
-// ones leave outputs as they are.
+// ones are factors that do not change outputs.
 var ones = func() (x [maxTileRows]float32) {
 	for i := range x {
 		x[i] = 1
@@ -103,8 +102,8 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *
 	floats.Accumulate(&tuned, &sums, v[lo*layout.Stride:], layout)
 }
 
-// hides reports whether a weight of 0 does not make values of a block vanish that some row does not
-// see, since one is NaN or infinite. That is looked for once.
+// hides reports whether a block has a value that is NaN or infinite, which a weight of 0 would not
+// remove for rows that do not see it. The block is searched once.
 func (w *scratch) hides(b *blockKeys, v []float32) bool {
 	if w.scanned {
 		return !w.finite
@@ -122,7 +121,7 @@ func (w *scratch) hides(b *blockKeys, v []float32) bool {
 	return !w.finite
 }
 
-// floatKeys is the keys of a block that score reads as float32 in panels.
+// floatKeys returns the keys of a block that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *blockKeys) []float32 {
 	if p.keyKind == kindPanels {
 		return elements[float32](b.data[b.place:][:p.packed.KeyBytes])
@@ -130,8 +129,8 @@ func (w *scratch) floatKeys(p *plan, b *blockKeys) []float32 {
 	return w.k
 }
 
-// floatValues is the values of a block that accumulate reads as float32. (Those in place are the
-// caller's: kept in w, they would escape to the heap.)
+// floatValues returns the values of a block that accumulate reads as float32. (Values in place are
+// the caller's, and would escape to the heap if w kept them.)
 func (w *scratch) floatValues(p *plan, c *chunk, b *blockKeys) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
@@ -142,15 +141,15 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *blockKeys) []float32 {
 	return w.v
 }
 
-// pointerOf is where kernels are that read keys or values of a block, page by page
-// (gen/prefetch_pages.go) or line by line (gen/sequential.go); 0 if they do not. They prefetch what
-// is prefetchWindow after it.
-// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
-// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
-// pointer is a window before that. While it reads a step, that is the next step: after the last one
-// of keys the first one of values, and after that of values the next block's first keys.
+// pointerOf returns the prefetch pointer of kernels that read keys or values of a block, page by
+// page (gen/prefetch_pages.go) or line by line (gen/sequential.go); 0 if they do not prefetch so.
+// Kernels prefetch the memory prefetchWindow after it. If the rows of a head are contiguous, they
+// are one stream. If instead the heads of a token and the tokens are contiguous, the tokens are one
+// stream: while head h reads a block, it prefetches share h of the next block, so the pointer is a
+// window before that share. In steps it prefetches the next step: after the last step of keys the
+// first of values, and after the last of values the next block's first keys.
 func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *blockKeys) uintptr {
-	next, n := b.first+Block, Block // a head prefetches its share of n tokens of all
+	next, n := b.first+Block, Block // a head prefetches its share of n tokens of all heads
 	switch step := p.step < Block && b.hi-b.lo == p.step; {
 	case step && b.hi < Block:
 		next, n = b.first+b.hi, p.step

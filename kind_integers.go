@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
-// integerKind is keys and values as integers of 8 bits, those of a cache or store of I8, or made of
-// the caller's rows. Both products are exact sums, see integers.go.
+// integerKind is for keys and values as integers of 8 bits, from a cache or store of I8, or
+// quantized from the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
@@ -18,7 +18,7 @@ func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, a
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), format)
 }
 
-// fullTiles is scratch.fullTiles of rows of the state from row on.
+// fullTiles is scratch.fullTiles for rows of the state from row on.
 func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, row,
 	rows int) {
 	x, form, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
@@ -68,7 +68,7 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *online.State, values
 		format)
 }
 
-// integersOf is a block: of the cache or store, or made of the caller's keys and
+// integersOf returns a block: of the cache or store, or quantized from the caller's keys and
 // values.
 func (w *scratch) integersOf(p *plan, c *chunk, b *blockKeys) []byte {
 	switch {
@@ -80,7 +80,7 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *blockKeys) []byte {
 	return w.int8Block(p, c, b.first)
 }
 
-// int8Block is the block with key first of the chunk's head, in a call over views.
+// int8Block returns the block with key first of the chunk's head, in a call over views.
 func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	x := &w.ints.blocks
 	to, made := x.Place(packed.Head{B: c.b, KV: c.kv, Base: c.base}, first/Block)

@@ -9,20 +9,20 @@ import (
 	"github.com/seed-1415985d/attn/internal/online"
 )
 
-// latentKind is values that are the first channels of keys (ValuesInKeys), as multi-head latent
-// attention keeps them. Kernels read values in another order than keys, so those of a block are
-// transposed: once for all rows of a chunk, or for few rows some channels at a time, which are read
-// at once and stay in the L1 cache.
+// latentKind is for values that are the first channels of keys (ValuesInKeys), as in multi-head
+// latent attention. Kernels read values in another order than keys, so the values of a block are
+// transposed: once for all rows of a chunk, or for few rows some channels at a time, which stay in
+// the L1 cache until they are read.
 //
-// In I8 and I4 the integers of a key are those of its value, with the same scale. What is rotated
-// must be rotated back: the channels of values, and those behind, are rotated apart, and outputs,
-// which are sums of rotated values, are rotated back once a row, at the end.
+// In I8 and I4 a value has the integers and the scale of its key. The channels of values, and the
+// channels after them, are rotated separately, so that outputs, which are sums of rotated values,
+// can be rotated back, once a row at the end.
 type latentKind struct{}
 
 // few reports whether values are transposed as they are read, for rows that see all if equal.
 func (latentKind) few(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.spanRows }
 
-// widened reports whether values are made of keys that were widened to float32, or are float32.
+// widened reports whether values are transposed from float32 keys, widened or not.
 func (latentKind) widened(p *plan, c *chunk, equal bool) bool {
 	return p.keyKind == kindPanels || p.keyKind == kindBits && !(bitKind{}).widens(p, c, equal)
 }
@@ -30,7 +30,7 @@ func (latentKind) widened(p *plan, c *chunk, equal bool) bool {
 func (latentKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	few, widened := (latentKind{}).few(p, c, b.equal), (latentKind{}).widened(p, c, b.equal)
 	if w.typed = few || !widened; widened {
-		w.layoutPanels(p, false) // what is transposed here is in the cache
+		w.layoutPanels(p, false) // the transposed values are in the cache
 	} else {
 		w.layoutTyped(p, p.packed, c.rows)
 	}
@@ -44,14 +44,14 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// latentKeys is the keys of a block as they are transposed.
+// latentKeys returns the keys of a block that are transposed.
 func (w *scratch) latentKeys(p *plan, b *blockKeys) []byte {
 	keys, _ := p.packed.Keys(b.data[b.place:])
 	keys, _ = w.levels.ReadKeys(p.packed, keys, b.place, false)
 	return keys
 }
 
-// transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
+// transpose transposes the first channels of n keys of fewer bits to the order of values, in w.v.
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
 	if p.packed.K.Bytes == 2 {
@@ -110,7 +110,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 	}
 }
 
-// memoryOf is float32 numbers as bytes.
+// memoryOf returns the memory of float32 numbers as bytes.
 func memoryOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/sight"
 )
 
-// What rows see of a block by position, tree, mask, bias and blocks is asked before anything of it
-// is read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
-// touched, and tiles that see all of them take the way of full blocks.
+// Before a block is read, look finds which of its keys rows see by position, tree, mask, bias and
+// blocks: none, all, or some. Blocks that no row of a chunk sees are not read, and tiles that see
+// all keys are computed like full blocks.
 
-// look finds out which keys of a block the chunk's rows see, and reports whether some row sees one.
-// Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
-// at for the first of them: for others it is known where nobody sees a key, or all see the block.
-// Of the bias of many rows, which is much memory, look asks only whether it shows some key: see
-// does the rest.
+// look finds which keys of a block the chunk's rows see, and reports whether some row sees one. If
+// some rows see some keys, w.seen has a bit for each key. If all heads see alike, the first head's
+// result is kept for the others: blocks that nobody sees, and blocks that all rows see. The bias of
+// many rows is much memory, so look only finds whether it leaves some key visible; see does the
+// rest.
 func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sight.Bias != 0
@@ -32,8 +32,9 @@ func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	return b.saw != sight.None
 }
 
-// see makes a tile one of what its rows see, and notes whether their scores have a bias. Where the
-// bias has hidden nothing of late, it is looked at later, as it is added: it is in the cache once.
+// see reduces a tile to the keys that its rows see, and notes whether their scores have a bias. If
+// the bias has hidden nothing recently, the search is left to the addition of the bias, which then
+// reads it only once.
 func (w *scratch) see(p *plan, c *chunk, b *blockKeys, t *tile) {
 	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers && !p.listed
 	if b.asks && !t.asks {
@@ -53,7 +54,7 @@ func (w *scratch) see(p *plan, c *chunk, b *blockKeys, t *tile) {
 	}
 }
 
-// learn notes for other heads that a bias has hidden nothing of a block that was looked at.
+// learn notes for other heads that a bias has hidden no key of a block.
 func (w *scratch) learn(p *plan, c *chunk, b *blockKeys) {
 	if b.saw == sight.All && !b.hides {
 		known := w.knownOf(p, c, b)
@@ -62,7 +63,7 @@ func (w *scratch) learn(p *plan, c *chunk, b *blockKeys) {
 	}
 }
 
-// knownAll is what to note of a block that all rows see by mask and blocks.
+// knownAll returns the note for a block that all rows see by mask and blocks.
 func (b *blockKeys) knownAll() uint8 {
 	switch {
 	case b.asks:
@@ -73,7 +74,7 @@ func (b *blockKeys) knownAll() uint8 {
 	return sight.All
 }
 
-// knownOf is where it is noted what a chunk's rows see of a block.
+// knownOf returns the note on what a chunk's rows see of a block.
 func (w *scratch) knownOf(p *plan, c *chunk, b *blockKeys) *uint8 {
 	known := w.knownBlocks(p, c)
 	if known == nil {
@@ -83,9 +84,9 @@ func (w *scratch) knownOf(p *plan, c *chunk, b *blockKeys) *uint8 {
 	return &known[b.first/Block]
 }
 
-// knownBlocks is what is known of all blocks, if heads see alike.
+// knownBlocks returns the notes on all blocks, if heads see alike; else nil.
 func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
-	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
+	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // 0 if there is none
 	blocks := partsOf(p.lk, Block)
 	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
 		p.chunksPerHead*blocks > maxKnown {
@@ -99,10 +100,10 @@ func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
 	return w.known[c.row/p.chunkRows*blocks:][:blocks]
 }
 
-// maxKnown bounds the memory of what is known.
+// maxKnown bounds the memory of these notes.
 const maxKnown = 1 << 20
 
-// lookAt leaves in w.seen what rows see.
+// lookAt sets w.seen to the keys that rows see.
 func (w *scratch) lookAt(p *plan, c *chunk, b *blockKeys) uint8 {
 	if !c.apart {
 		return w.lookAtRows(p, c, b, w.blocksAhead(p, c, b))
@@ -114,8 +115,8 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *blockKeys) uint8 {
 	return saw
 }
 
-// lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
-// does so for some blocks.
+// lookAtRows is lookAt for rows of one head and one sequence. If it has to read the mask, it reads
+// that of several blocks.
 func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 {
 	seen, whole := w.seen[c.at:][:c.rows], kernel.LowBits(b.hi)&^kernel.LowBits(b.lo)
 	var ahead *maskAhead
@@ -161,15 +162,15 @@ func (p *plan) lookAtRuns(c *chunk, b *blockKeys) uint8 {
 	return sight.Some
 }
 
-// lookAtPositions leaves in seen what rows see by position, and reports whether that may not be the
-// whole block.
+// lookAtPositions sets seen to the keys that rows see by position, and reports whether some may not
+// be the whole block.
 func (p *plan) lookAtPositions(c *chunk, b *blockKeys, seen []uint64, whole uint64) (hides bool) {
 	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
 		sight.Fill(seen)
 		return !b.equal
 	}
 	for r := range seen {
-		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
+		if seen[r] = whole; !b.equal && p.parents == nil { // with a tree, only paths limit what rows see
 			lo, hi := b.keyRange(p, c, r)
 			seen[r] = kernel.LowBits(hi) &^ kernel.LowBits(lo)
 		}
@@ -177,8 +178,8 @@ func (p *plan) lookAtPositions(c *chunk, b *blockKeys, seen []uint64, whole uint
 	return true
 }
 
-// lookAtOptions takes keys out of seen that a tree, blocks, the mask of lists or a bias hide. It
-// reports whether one hides a key, and whether blocks hide all of it from some rows.
+// lookAtOptions clears in seen the keys that a tree, blocks, the mask of lists or a bias hide. It
+// reports whether one of them hides a key, and whether blocks hide the whole block from some rows.
 func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) (hides, some bool) {
 	if p.parents != nil {
 		hides = true
@@ -186,7 +187,7 @@ func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) 
 	}
 	if p.blocked.Data != nil {
 		some = w.lookAtBlocks(p, c, b, seen)
-		hides = hides || some && c.base%Block != 0 // a part of the block, perhaps
+		hides = hides || some && c.base%Block != 0 // perhaps only a part of the block
 	}
 	if p.mask.Data != nil && p.listed {
 		hides = true
@@ -213,9 +214,9 @@ func (p *plan) blocksSeen(c *chunk, b *blockKeys) bool {
 	return false
 }
 
-// blockSeen reports whether a head's blocks of some queries, from one on, see a block of keys.
+// blockSeen reports whether the blocks of queries from first on, of a head, see a block of keys.
 func (p *plan) blockSeen(c *chunk, b *blockKeys, h, first, queries int) bool {
-	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
+	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // two if of a document
 	first -= c.query
 	for i := first / Block; i <= (first+queries-1)/Block; i++ {
 		at := p.blocked.offset(c.b, h, c.blockRow+i)
@@ -226,8 +227,8 @@ func (p *plan) blockSeen(c *chunk, b *blockKeys, h, first, queries int) bool {
 	return false
 }
 
-// rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all that do go
-// from kernel to kernel. Then these are found run by run, and not written down row by row.
+// rowsInRuns reports whether only Options.Blocks decide which rows see a block, and these rows can
+// be computed as full tiles. Then runs of rows are found when needed, and w.seen is not written.
 func (w *scratch) rowsInRuns(p *plan, c *chunk, b *blockKeys) bool {
 	alike := p.group == 1 || p.blocked.SH == 0
 	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&
@@ -235,7 +236,8 @@ func (w *scratch) rowsInRuns(p *plan, c *chunk, b *blockKeys) bool {
 		p.full && c.rows > p.keys.inPlaceRows && !c.apart
 }
 
-// runOfBlocks is how many rows from one on see all of a block, or nothing of it, by Options.Blocks.
+// runOfBlocks returns whether a row sees a block by Options.Blocks, and how many rows from it on
+// see the same.
 func (p *plan) runOfBlocks(c *chunk, b *blockKeys, row int) (sees bool, rows int) {
 	h, i := p.locate(c.kv, c.row+row)
 	i -= c.query
@@ -250,13 +252,13 @@ func (p *plan) runOfBlocks(c *chunk, b *blockKeys, row int) (sees bool, rows int
 	return sees, c.rows - row
 }
 
-// lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
-// reports whether there are some.
+// lookAtBlocks clears in seen the keys of blocks that a row's block of queries does not see, and
+// reports whether there are any.
 func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *blockKeys, seen []uint64) (hides bool) {
 	for r := 0; r < len(seen); {
 		h, i := p.locate(c.kv, c.row+r)
 		i -= c.query
-		n := 1 // rows of one head's block of queries, if heads differ or there is one
+		n := 1 // rows of one head's block of queries, if heads differ
 		if p.group == 1 || p.blocked.SH == 0 {
 			n = min(len(seen)-r, p.rowsBefore(c.query+(i/Block+1)*Block, c.row+r))
 		}
@@ -272,8 +274,8 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *blockKeys, seen []uint64) (
 	return hides
 }
 
-// keysOfBlocks is the keys of a block that a row of Options.Blocks shows. Those of a document may
-// be in two of its blocks.
+// keysOfBlocks returns the keys of a block that a row of Options.Blocks shows. A document's keys
+// may be in two of its blocks.
 func (c *chunk) keysOfBlocks(b *blockKeys, row []bool) (keys uint64) {
 	at := c.base + b.first
 	first := kernel.LowBits(Block - at%Block)
@@ -286,9 +288,9 @@ func (c *chunk) keysOfBlocks(b *blockKeys, row []bool) (keys uint64) {
 	return keys
 }
 
-// lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is
-// the same for all heads is looked at once for those of the group. It reports whether a bias hides
-// a key, and whether one is neither that nor ±0.
+// lookAtBias clears in w.seen the keys that the bias hides from some rows of a chunk. A bias that
+// is the same for all heads is read once for the heads of the group. It reports whether a bias
+// hides a key, and whether one is neither −Inf nor ±0.
 func (w *scratch) lookAtBias(p *plan, c *chunk, b *blockKeys, row, rows int) (hides, adds bool) {
 	seen, first := w.seen[c.at+row:][:rows], c.row+row
 	if p.listed {
@@ -332,7 +334,8 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *blockKeys, row, rows int) (hi
 	return hides, adds
 }
 
-// biasShows reports whether a bias leaves some row a key: most often it does the first one.
+// biasShows reports whether a bias leaves a key visible to some row; usually it does to the first
+// one.
 func (w *scratch) biasShows(p *plan, c *chunk, b *blockKeys) bool {
 	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
 		n = min(n, c.rows-row)
@@ -347,9 +350,9 @@ func (w *scratch) biasShows(p *plan, c *chunk, b *blockKeys) bool {
 	return false
 }
 
-// seeSpan leaves a span of several whole blocks or heads the first blocks that all rows of all
-// heads see, or if there is none, makes it one of one block that heads take one after the other. It
-// returns the span's end.
+// seeSpan reduces a span of several whole blocks or heads to the first blocks that all rows of all
+// heads see, or if there are none, to one block that heads process one after the other. It returns
+// the span's end.
 func (w *scratch) seeSpan(p *plan, c *chunk, s *span) (end int) {
 	n := 0
 	for s.biased = false; n < s.blocks && w.headsSeeWhole(p, c, s.first+n*Block, s); n++ {
@@ -385,9 +388,9 @@ func (w *scratch) seesWhole(p *plan, c *chunk, b *blockKeys) bool {
 	return !hides
 }
 
-// skipHidden is the first key from lo to hi−1 at which the block begins, or lo, of which a mask or
-// blocks may show some row a key; hi if there is none. It asks less than look, for few rows only or
-// where a row of the mask stands for all, so that long runs that nobody sees take no time.
+// skipHidden returns the first key in [lo, hi) that may be visible to some row, rounded down to a
+// block or lo; hi if there is none. It checks less than look, and only for few rows or a mask with
+// the same row for all, so that long hidden runs are skipped fast.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
 	if p.mask.Data == nil || p.listed || c.heads > 1 || c.apart ||
@@ -412,30 +415,30 @@ func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	return max(lo, next/Block*Block)
 }
 
-// trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
-// where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
+// trim reduces a tile to the keys that its rows see, and to fewer rows if the first rows see the
+// same keys, or if rows see different ends of the block, as at a diagonal.
 func (w *scratch) trim(c *chunk, t *tile) {
 	seen := w.seen[c.at+t.row:][:t.rows]
 	t.rows, t.lo, t.hi, t.uniform = sight.Trim(seen, diagonalRows)
 }
 
-// runOf is how many rows from one on see exactly some keys of the block that was looked at.
+// runOf returns how many rows from row on see exactly the given keys of the block.
 func (w *scratch) runOf(keys uint64, c *chunk, row int) (n int) {
 	return sight.Run(w.seen[c.at+row:c.at+c.rows], keys)
 }
 
-// A mask is read some blocks ahead: a row of one block is a cache line, and rows are in pages of
-// their own.
+// A mask is read several blocks ahead, because a row of one block is only a cache line, and each
+// row is in another page.
 
-// aheadBits bounds the memory for what is kept for other heads.
+// aheadBits bounds the memory of masks that are kept for other heads.
 const aheadBits = 1 << 19
 
-// blocksAhead is how many blocks of the mask to read: those from b on that are not known.
+// blocksAhead returns how many blocks of the mask to read: the blocks from b on without a note.
 func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 	known := w.knownBlocks(p, c)
 	if known == nil {
 		if p.headsPerChunk > 1 && p.mask.SH != 0 {
-			return 1 // heads take turns
+			return 1 // heads alternate
 		}
 		return aheadBlocks
 	}
@@ -448,7 +451,7 @@ func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 	return n
 }
 
-// aheadOf is where the mask for a chunk's rows is.
+// aheadOf returns the mask for a chunk's rows.
 func (w *scratch) aheadOf(p *plan, c *chunk) *maskAhead {
 	n, i := 1, 0
 	if p.mask.SH == 0 && p.sequences == nil && p.kvHeads > 1 &&
@@ -461,7 +464,8 @@ func (w *scratch) aheadOf(p *plan, c *chunk) *maskAhead {
 	return &w.ahead[i]
 }
 
-// find brings the block at key first to hand, and returns its index.
+// find returns the index of the block at key first, and reads the mask if it does not hold that
+// block.
 func (a *maskAhead) find(p *plan, c *chunk, first, blocks int) (i int) {
 	kv := c.kv
 	if p.mask.SH == 0 {
@@ -477,11 +481,11 @@ func (a *maskAhead) find(p *plan, c *chunk, first, blocks int) (i int) {
 	return i
 }
 
-// read takes the bits of all blocks from the mask, row by row.
+// read reads the bits of all blocks from the mask, row by row.
 func (a *maskAhead) read(p *plan, c *chunk) {
 	first, queries := p.queries(c.row, c.rows)
 	switch a.queries = c.rows; {
-	case p.mask.SH != 0: // a mask for each row
+	case p.mask.SH != 0: // each row has its own mask
 	case p.mask.SL == 0:
 		a.queries = 1
 	default:
@@ -512,7 +516,7 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 	}
 }
 
-// allow takes keys out of seen that block i hides from the rows of a chunk.
+// allow clears in seen the keys that block i of the mask hides from the rows of a chunk.
 func (a *maskAhead) allow(p *plan, c *chunk, i int, seen []uint64) {
 	bits := a.bits[i*a.queries:][:a.queries]
 	switch {

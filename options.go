@@ -30,13 +30,13 @@ func (c Causal) String() string {
 
 // Window limits attention to keys near the query: query i sees key j when p−Left < j < p+Right,
 // where p is the query's absolute position: i + Offset, or with BottomRight i + keyLen − queryLen.
-// So Left and Right count keys, that at the query's own position included, and a model's
+// So Left and Right count keys, including the key at the query's position, and a model's
 // sliding_window of 4096 is a Left of 4096. 0 is unbounded.
 type Window struct{ Left, Right int }
 
 // Options selects variants of attention. Nil and the zero value compute softmax(QKᵀ/√D)V: every
-// query sees every key, also where there are several queries, so a causal model sets Causal.
-// Options compose, but for those that exclude others below: docs/semantics.md has a table of them.
+// query sees every key, so a causal model must set Causal. Options compose, except where a field
+// below excludes others: docs/semantics.md has a table.
 //
 // H is the number of query heads, Lq the number of queries, Lk of keys.
 type Options struct {
@@ -44,9 +44,9 @@ type Options struct {
 	Scale float32
 	// Causal selects the causal alignment.
 	Causal Causal
-	// Offset is the absolute position of query 0 among the keys, for Causal,
-	// Window and Slopes; chunked prefill sets it. With BottomRight, which
-	// derives the position from the lengths, it must be 0; else it is at most 2²⁸ either way.
+	// Offset is the absolute position of query 0 among the keys, for Causal, Window and Slopes;
+	// chunked prefill sets it. With BottomRight, which derives the position from the lengths, it must
+	// be 0; otherwise it is −2²⁸ to 2²⁸.
 	Offset int
 	// Window limits the keys by their distance; the zero value does not. Left and Right are at least
 	// 0.
@@ -71,51 +71,50 @@ type Options struct {
 	QueryLens []int
 	KeyLens   []int
 	// LSE, if not nil, receives B×H×Lq natural logarithms of the sum of exp(score) over the visible
-	// keys, without the sink; −Inf where a query sees none. That of query i of head h of batch
-	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
+	// keys, without the sink; −Inf where a query sees none. Query i of head h of batch entry b has
+	// element (b·H + h)·Lq + i. Like every output, LSE must share no memory with other arguments.
 	LSE []float32
 	// Integers computes both products, queries by keys and weights by values, as exact sums of
-	// integers: those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must
-	// be of I8 or I4; keys and values in views are rounded to I8 on their way, so that the bits are
-	// those of an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says
-	// when it pays.
+	// integers: of I8, with queries rounded to 8 bits and weights to 15. A cache or store must be of
+	// I8 or I4; keys and values in views are rounded to I8 in the call, so that the bits are those of
+	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
+	// pays.
 	Integers bool
 	// Blocks [B or 1, H or 1, ⌈Lq/64⌉, ⌈Lk/64⌉]: a query sees keys of those blocks of 64 only whose
-	// element is true for its own block of 64. Blocks count from query 0 and from key 0. It means what
-	// a Mask of their elements means, has its bits, and composes with everything but Keys; blocks that
-	// nobody sees cost nothing. The zero View is none.
+	// element is true for its own block of 64. Blocks count from query 0 and from key 0. The result
+	// has the bits of a Mask with the same keys. Blocks composes with all options except Keys; blocks
+	// that nobody sees cost nothing. The zero View is none.
 	Blocks Mask
 	// Documents, for B = 1, holds the lengths of sequences that lie one after the other, 0 included.
 	// They add up to Lq, and a query sees keys of its own document only. Causal, Window and Slopes
 	// count positions from the document's first query and key, and BottomRight aligns by its lengths:
-	// the bits are those of a call for each. LSE, Mask, Bias, Blocks and Weights keep the indices of
-	// the whole, and weights of other documents' keys are 0. It is for [Attend] and [Pool.Attend],
-	// with an Offset of 0 and without QueryLens, KeyLens, Tree and Keys. nil is none.
+	// the bits are those of a call for each document. LSE, Mask, Bias, Blocks and Weights have indices
+	// of the whole call, and weights of other documents' keys are 0. Documents are for [Attend] and
+	// [Pool.Attend], with an Offset of 0 and without QueryLens, KeyLens, Tree and Keys. nil is none.
 	Documents []int
 	// KeyDocuments holds the numbers of keys of the Documents, which add up to Lk; nil means the
 	// Documents themselves.
 	KeyDocuments []int
-	// Tree holds the parents of Lq queries: for each the index of one before it, or −1 if it has
-	// none. The last Lq keys are the queries' own tokens, and a query sees the keys before these, its
-	// own and those of its ancestors: proposed tokens that branch are verified in one call, as if each
-	// path were alone, and [Cache.Keep] keeps the path that is accepted. For Window and Slopes the
-	// position of a query, and of its own key, is that of the first own key plus the number of its
-	// ancestors. A tree in which each query's parent is the one before it is BottomRight.
+	// Tree holds the parents of Lq queries: for each the index of one before it, or −1 if it has none.
+	// The last Lq keys are the queries' own tokens, and a query sees the keys before these, its own
+	// key and its ancestors' keys: branching proposals are verified in one call, as if each path were
+	// alone, and [Cache.Keep] keeps the accepted path. For Window and Slopes the position of a query,
+	// and of its own key, is the position of the first own key plus the number of its ancestors. A
+	// tree in which each query's parent is the one before it is BottomRight.
 	//
 	// The tree is the same for all batch entries, Causal is Full, Offset 0 and QueryLens nil. With
-	// KeyLens own tokens are the last ones of each entry. [AttendSequences] takes QueryLens: there the
-	// parents of a sequence's queries are counted from its first query. A [State] takes no Tree.
+	// KeyLens own tokens are the last ones of each entry. [AttendSequences] allows QueryLens: there
+	// the parents of a sequence's queries are counted from its first query. A [State] allows no Tree.
 	Tree []int
 	// Keys [B or 1, H or KVH or 1, Lq, n] lists the keys of each query, by their positions, strictly
-	// ascending; −1 fills up what is behind the last. Attention is as if k and v held only the
-	// listed tokens, in that order: blocks and segments count along the list. What depends on
-	// positions, Causal, Window, Slopes, KeyLens, Mask and Bias, goes on taking those of the keys,
-	// and listed keys that these hide keep their places. Weights are [B, H, Lq, n] then. Only listed
-	// keys are read. Heads that share a list, and queries that do (Broadcast), read them together. A
-	// position that no key has is [ErrOption], and so is Keys with Blocks, Documents or Tree, and in
-	// Updates of a [State]. The zero View is none.
+	// ascending, padded with −1. Attention is as if k and v held only the listed tokens, in that
+	// order: blocks and segments count along the list. Causal, Window, Slopes, KeyLens, Mask and Bias
+	// still use the positions of the keys, and listed keys that they hide keep their places in the
+	// list. Weights are [B, H, Lq, n] then. Only listed keys are read. Heads and queries that share a
+	// list (Broadcast) read its keys together. A position without a key is [ErrOption], and so is Keys
+	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
 	Keys View[int32]
-	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
-	// A sink's share is missing from a row's sum. Nothing else may share its elements.
+	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk]. A sink's
+	// share is missing from a row's sum. It must share no memory with other arguments.
 	Weights Tensor
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/pages"
 )
 
-// plan is a validated call as a value: what is asked for, with all defaults filled in, and how it
-// will be computed.
+// plan is a validated call: its arguments, with all defaults filled in, and how it will be
+// computed.
 type plan struct {
-	// newPlan sets what the caller gives; checks make strides explicit.
+	// newPlan sets the arguments; checks make strides explicit.
 	dst, q Tensor
 	source // keys and values
 	bufferOptions
@@ -23,9 +23,9 @@ type plan struct {
 	d, dv                 int
 	group                 int // query heads that share a key/value head
 
-	// initScalars sets what options say, and what follows for scores.
+	// initScalars sets the options without memory, and their consequences for scores.
 	scoreScale  float32 // |Scale|, by which scores are multiplied
-	flip        bool    // Scale is negative: so are the queries, which is exact
+	flip        bool    // Scale is negative: so queries are negated, which is exact
 	softcap     float32
 	natural     bool    // an option needs scores multiplied by the scale; else they stay products
 	unit        float32 // of scores and maxima: 1 if natural, else scoreScale
@@ -35,12 +35,12 @@ type plan struct {
 	offset      int
 	left, right int // window, −1 if unbounded
 
-	// These come with what the call is over: tokens that are rotated or come from a cache or store,
-	// lists, trees, a State, sequences.
-	unrotate  int           // size of the matrix that outputs are rotated back by, if more than 1
+	// These depend on the kind of call: over rotated tokens, a cache or store, lists, trees, a State,
+	// sequences.
+	unrotate  int           // size of the matrix by which outputs are rotated back, if more than 1
 	listed    bool          // queries have lists of keys
-	along     int           // with Options.Tree the window's left side, of paths then; −1 if unbounded
-	update    bool          // of a State, which may begin with any key of a sequence
+	along     int           // with Options.Tree the window's left side along paths; −1 if unbounded
+	update    bool          // of a State; the first key may be any key of a sequence
 	sequences *sequenceCall // of a call over several sequences, else nil
 
 	// decide and decideSequences set it last.
@@ -67,23 +67,23 @@ type bufferOptions struct {
 // schedule is every decision of a call. Nothing in it changes a bit of the result. [plan.decide]
 // makes it, each group of fields in a step of its own.
 type schedule struct {
-	// beginSchedule sets what does not depend on how the call is divided, and what the rest has
-	// where nobody decides otherwise.
+	// beginSchedule sets the fields that do not depend on the division of the call, and defaults of
+	// the others.
 
 	keyKind, valueKind kind
 
-	workers  int     // that the call is divided among
+	workers  int     // workers that share the call
 	tileRows int     // rows of a tile
 	oStride  int     // distance of output rows in scratch: whole vectors
 	bytes    float64 // of keys and values
-	plain    bool    // scores are products and nothing more
-	looks    bool    // pairs may be hidden: each block is looked at before it is read
+	plain    bool    // scores are plain products
+	looks    bool    // pairs may be hidden: look is called for each block before it is read
 
 	// decide, or decideSequences, and partition divide the call.
 
 	headsPerChunk int // key/value heads
 	chunkRows     int // rows of a chunk, for each of its heads
-	segments      int // of each chunk, that workers take one by one; 1 if a chunk is whole
+	segments      int // of each chunk, which workers compute one by one; 1 if a chunk is whole
 	segment       int // the first segment
 
 	// countChunks counts.
@@ -92,15 +92,15 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
-	// decideKernels says what kernels take as it lies in memory.
+	// decideKernels chooses operands that kernels read in place.
 
-	queriesInPlace bool // queries lie in memory as kernels read them
-	full           bool // full blocks of float32 go from kernel to kernel
-	fullIntegers   bool // so do those of integers: what all tiles of a block share is asked for once
+	queriesInPlace bool // kernels read queries in place
+	full           bool // full blocks of float32 are computed as full tiles
+	fullIntegers   bool // and full blocks of integers, with common operands computed once
 	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
 	codeRows       int  // up to this many rows look codes of I4 up in their kernels
 
-	// decidePrefetch says in which order memory is read; decideViews may change that for views.
+	// decidePrefetch chooses the order in which memory is read; decideViews may change that for views.
 
 	keys, values    placement
 	inOrder         bool // keys and values in place are read in order
@@ -111,11 +111,11 @@ type schedule struct {
 	ahead           int  // bytes that few rows of integers prefetch ahead
 	integersInOrder bool // few rows of integers read panels of keys in turn, not side by side
 
-	// decideReads and decideViews say what goes through the kernels together.
+	// decideReads and decideViews choose the size of spans.
 
 	blocks   int // of a span, at most
 	spanRows int // up to this many rows of a chunk have spans of several blocks
-	step     int // keys of a step: Block, or less where heads of a chunk take turns in a block
+	step     int // keys of a step: Block, or less if the heads of a chunk alternate in a block
 }
 
 // kind is a form of keys or of values, see kind.go.
@@ -124,19 +124,19 @@ type kind uint8
 const (
 	kindViews    kind = iota // the caller's rows
 	kindPanels               // float32 in the panels of a cache or store
-	kindBits                 // fewer bits in those of a cache or store
+	kindBits                 // fewer bits in the panels of a cache or store
 	kindIntegers             // integers of 8 bits, multiplied as such
 	kindLatent               // of values: they are part of keys
 )
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
-	inPlaceRows int  // chunks of up to this many rows read them in place; 0: all read them packed
+	inPlaceRows int  // chunks of up to this many rows read them in place; 0: all read packed ones
 	pagedRows   int  // chunks of up to this many rows prefetch them along a pointer
 	shared      bool // each head of a chunk prefetches its share of all heads' tokens
 }
 
-// String is for tests and for people who ask why a call goes its way.
+// String is for tests, and for people who want to know how a call is computed.
 func (s *schedule) String() string {
 	return fmt.Sprintf("%d workers, %d segments, chunks of %d heads × %d rows, tiles of %d rows, "+
 		"keys %v, values %v, spans of %d blocks in steps of %d keys, full %t, in order %t, one "+
@@ -152,9 +152,9 @@ func (p placement) String() string {
 
 // The rows of a batch entry and key/value head kv are its queries, each by the heads of the group:
 // row r is query r/group of query head kv·group + r%group. So the heads of a group share each key
-// that they load, and the rows of a tile are near each other in position. A chunk or a tile begins
-// with any row, of any head of the group, and may have fewer rows than that. Nothing but these four
-// functions knows the order of rows.
+// that they load, and the rows of a tile have near positions. A chunk or a tile may begin with any
+// row, of any head of the group, and may have fewer rows than the group. Only these four functions
+// depend on the order of rows.
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
@@ -164,25 +164,25 @@ func (p *plan) locate(kv, row int) (h, i int) {
 	return kv*p.group + row%p.group, row / p.group
 }
 
-// queries returns the queries of n rows from one on: the first, and how many they are.
+// queries returns the queries of n rows from row on: the first, and their number.
 func (p *plan) queries(row, n int) (first, count int) {
 	_, first = p.locate(0, row)
 	_, last := p.locate(0, row+n-1)
 	return first, last - first + 1
 }
 
-// rowsBefore is how many rows from one on come before the first one of a query.
+// rowsBefore returns the number of rows from row on before the first row of a query.
 func (p *plan) rowsBefore(query, row int) int { return query*p.group - row }
 
-// ofHead returns the head of row r of n rows from one on, its query, and how many rows of that head
-// there are from that row on: every group-th one, of queries that follow each other. The first rows
-// are of different heads; up to the group's number these are all.
+// ofHead returns, for row r of n rows from row on, its head, its query, and how many rows of that
+// head there are from row r on: every group-th row, of consecutive queries. The first rows, as many
+// as the group has heads, are of different heads.
 func (p *plan) ofHead(kv, row, n, r int) (h, first, count int) {
 	h, first = p.locate(kv, row+r)
 	return h, first, (n - r + p.group - 1) / p.group
 }
 
-// rowIndex is the index of row r of the chunk, in scratch, among all B×H×Lq rows.
+// rowIndex returns the index of the chunk's row r, counted in scratch, among all B×H×Lq rows.
 func (p *plan) rowIndex(c *chunk, r int) int {
 	h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
 	return (c.b*p.heads+h)*p.lq + i
@@ -190,32 +190,31 @@ func (p *plan) rowIndex(c *chunk, r int) int {
 
 // A chunk is the unit of work: rows of queries that share a key/value head.
 //
-// A chunk may be of several key/value heads (schedule.headsPerChunk). Then each of them has these
-// rows.
+// A chunk may have several key/value heads (schedule.headsPerChunk), each with these rows.
 type chunk struct {
 	b         int
 	kv, heads int // the first key/value head, and their number
 	row, rows int
-	at        int // where the first row is in scratch
-	position  int // of query 0 of the batch entry among the keys
+	at        int // index of the first row in scratch
+	position  int // position of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
-	base      int // key 0 in views and options: where the keys of a document begin
-	query     int // the entry's first query, where those of several entries are packed,
+	base      int // key 0 in views and options: the first key of a document
+	query     int // the entry's first query, if several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 
-	list, listed int // where the list of the rows is, and how many keys it has
+	list, listed int // offset of the list of the rows, and its number of keys
 
-	table    *pages.Table   // of the sequence that the keys are of, in a call over several,
-	packed   *packed.Blocks // and its store, if that is not the plan's
-	together int            // of how many sequences with a common prefix rows are, see scratch.prefix
-	apart    bool           // rows are of several sequences: outputs are not side by side
+	table    *pages.Table   // of the sequence of the keys, in a call over several,
+	packed   *packed.Blocks // and its store, if it is not the plan's
+	together int            // number of sequences with a common prefix, see scratch.prefix
+	apart    bool           // rows are of several sequences: outputs are not adjacent
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
 }
 
-// countChunks notes how many chunks the call has.
+// countChunks sets the number of chunks of the call.
 func (p *plan) countChunks() int {
 	p.chunksOfHeads = p.kvHeads // divisions cost small calls a few per cent
 	if p.headsPerChunk > 1 {
@@ -226,7 +225,7 @@ func (p *plan) countChunks() int {
 	return p.chunks
 }
 
-// entry makes c the batch entry b, and returns the number of its rows for a key/value head.
+// entry sets c to the batch entry b, and returns the number of its rows for a key/value head.
 func (p *plan) entry(b int, c *chunk) (rows int) {
 	queries := p.lq
 	if p.queryLens != nil {
@@ -243,8 +242,8 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	return queries * p.group
 }
 
-// chunk makes c chunk i of the call. It returns the number of rows of each head that belong to the
-// chunk, too, but come after the batch entry's query length; c has only those before.
+// chunk sets c to chunk i of the call, without rows after the batch entry's query length, and
+// returns the number of these rows for each head.
 func (p *plan) chunk(i int, c *chunk) (padding int) {
 	per, heads := p.chunksPerHead, p.chunksOfHeads
 	existing := p.entry(i/per/heads, c)
@@ -257,12 +256,12 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	return rows - c.rows
 }
 
-// seenSegments is the first segment of which some query may see a key by position, and how many
-// there are up to the last one.
+// seenSegments returns the first segment with a key that some query may see by position, and the
+// number of segments up to the last such one.
 func (p *plan) seenSegments() (first, n int) {
 	entries, lo, hi := p.batch, p.lk, 0
 	if p.queryLens == nil && p.keyLens == nil {
-		entries = 1 // as all are
+		entries = 1 // all entries are alike
 	}
 	var c chunk
 	for b := range entries {
@@ -280,8 +279,8 @@ func (p *plan) seenSegments() (first, n int) {
 	return lo / Segment, partsOf(hi, Segment) - lo/Segment
 }
 
-// bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
-// first and the last row tell.
+// bound finds which keys the rows see by position. The bounds of rows never decrease, so the first
+// and the last row determine them.
 func (p *plan) bound(c *chunk) {
 	if p.parents != nil {
 		p.boundTree(c)
@@ -297,8 +296,8 @@ func (p *plan) bound(c *chunk) {
 	c.hi = max(c.lo, c.hi)
 }
 
-// boundTree is bound for a call with Options.Tree. Depths are not known here: that of a query is at
-// most its index, and at least 0.
+// boundTree is bound for a call with Options.Tree. Depths are not known here; a query's depth is 0
+// to its index.
 func (p *plan) boundTree(c *chunk) {
 	_, last := p.locate(c.kv, c.row+c.rows-1)
 	if c.allLo = c.from; p.along >= 0 {
@@ -309,7 +308,7 @@ func (p *plan) boundTree(c *chunk) {
 	c.hi = max(c.lo, c.position+last+1)
 }
 
-// firstOwn is the first key that is a query's own token, with Options.Tree.
+// firstOwn returns the first key that is a query's own token, with Options.Tree.
 func (c *chunk) firstOwn() int { return c.position + c.query }
 
 // keyRange returns the keys [lo, hi) that query i of the chunk's batch entry sees by position.
@@ -333,14 +332,14 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	return lo, hi
 }
 
-// What goes through the kernels together.
+// The units in which kernels process keys and rows.
 
-// span is keys of one segment that go through the kernels together. Most spans are one block of one
-// head, which is loaded once for all tiles of rows.
+// span is the keys of one segment that the kernels process together. Most spans are one block of
+// one head, which is loaded once for all tiles of rows.
 //
 // Spans of several blocks, or of several heads in steps, are for few rows, which wait for memory:
-// these keep reading keys, or values, where each change between them would make memory pause. Only
-// the order of independent steps is another one, so the bits are the same.
+// they first read all keys and then all values, because memory pauses at each change between keys
+// and values. Only the order of independent steps differs, so the bits are the same.
 type span struct {
 	first  int  // key at which its first block begins, a multiple of Block
 	lo, hi int  // keys of its last block that some row may see; only a single block has lo > 0
@@ -350,40 +349,40 @@ type span struct {
 	biased bool // some scores of a span of several blocks or heads have a bias
 }
 
-// blockKeys is keys of one block, of which a head reads those from lo to hi−1.
+// blockKeys is the keys [lo, hi) of one block of a head.
 type blockKeys struct {
-	first  int // key at which the block begins, from which lo and hi count
+	first  int // the first key of the block; lo and hi count from it
 	lo, hi int
-	data   []byte // of a cache or store, or what was gathered of it, and
-	place  int    // where the block begins in that
+	data   []byte // a cache or store, or the gathered block, and
+	place  int    // the block's offset in it
 	equal  bool   // by position, every row of the chunk sees all of these keys
 	biased bool   // some scores have a bias
 
-	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
+	looked bool  // w.seen says which keys rows see, unless they see the whole block:
 	saw    uint8 // sight.Some to sight.All,
-	asks   bool  // but for a bias, which is to be looked at tile by tile;
-	partly bool  // so they may not see all of it
+	asks   bool  // except a bias, which is read tile by tile;
+	partly bool  // so they may not see the whole block
 	hides  bool  // the bias has hidden keys of some row
-	blind  int   // rows that are known to see nothing of it
-	inRuns bool  // by Options.Blocks rows see all or nothing, which is not in scratch.seen
+	blind  int   // rows that are known to see nothing of the block
+	inRuns bool  // by Options.Blocks rows see all or nothing, and w.seen is not set
 }
 
-// tile is the rows that go through the kernels together, and the keys of the
-// block that at least one of them sees.
+// tile is the rows that the kernels process together, and the keys of the block that at least one
+// of them sees.
 type tile struct {
 	row, rows int
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
-	asks      bool // but for a bias, which is looked at as it is added
+	asks      bool // except a bias, which is read when it is added
 }
 
-// diagonalRows rows go together where the rows of a block see different keys: as many as a panel
-// has keys, so that a causal diagonal goes through corners of panels.
+// diagonalRows rows are a tile where the rows of a block see different keys: as many as a panel has
+// keys, so that a causal diagonal passes through the corners of panels.
 const diagonalRows = 16
 
-// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
-// the same keys, else fewer, so that little is computed for nothing; or all those that end before
-// those keys. (To return it would be to copy it, which costs small calls a few per cent.)
+// tile sets t to the tile that starts at a row of the chunk: the plan's number of rows if they see
+// the same keys, else fewer, so that few hidden scores are computed; or all rows that see no key of
+// the block. (Returning a tile would copy it, which costs small calls a few per cent.)
 func (b *blockKeys) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
 	if b.equal {
@@ -409,16 +408,16 @@ func (b *blockKeys) tile(p *plan, c *chunk, row int, t *tile) {
 	t.uniform = lo == lastLo && hi == lastHi
 }
 
-// keyRange is the part of the block's keys that a row of the chunk sees by position.
+// keyRange returns the part of the block's keys that a row of the chunk sees by position.
 func (b *blockKeys) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	_, i := p.locate(c.kv, c.row+row)
 	lo, hi = p.keyRange(c, i)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
-// findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it, in the bytes that it returns. (To look for each of them
-// between kernels lets memory pause.)
+// findBlocks sets at to the offsets, in the bytes that it returns, of the block with key j of the
+// chunk's batch entry and head and of the blocks after it. (Looking for each of them between
+// kernels would let memory pause.)
 func (p *plan) findBlocks(c *chunk, j int, at []int) (data []byte) {
 	// stored in the chunk, they would make the caller's buffers escape
 	table, blocks := p.table, p.packed
@@ -434,12 +433,12 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) (data []byte) {
 	return blocks.Data
 }
 
-// Options.Keys: each query has a list of the keys that it attends to, and attention is that over
-// these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
-// blocks count as keys are places in it: blocks, segments and bounds. Positions say which of them a
-// row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
+// Options.Keys: each query attends to the keys of a list, in the order of the list. The rows of a
+// chunk share one list. Blocks, segments and bounds of a chunk count places in the list. Positions
+// determine which places a row sees; since they ascend, these places are consecutive, as keys are
+// in other calls.
 
-// rowsPerList is how many rows of a key/value head, one after another, share a list.
+// rowsPerList returns how many consecutive rows of a key/value head share a list.
 func (p *plan) rowsPerList() int {
 	switch {
 	case p.lists.H == p.heads && p.lists.SH != 0:
@@ -450,7 +449,7 @@ func (p *plan) rowsPerList() int {
 	return p.group
 }
 
-// findList finds the list of a chunk's rows: -1 fills up what is behind it.
+// findList finds the list of a chunk's rows, without its padding.
 func (p *plan) findList(c *chunk) {
 	h, i := p.locate(c.kv, c.row)
 	if p.lists.H == p.kvHeads {
@@ -461,7 +460,7 @@ func (p *plan) findList(c *chunk) {
 	c.listed = sort.Search(len(list), func(i int) bool { return list[i] < 0 })
 }
 
-// listOf is the positions of the keys of a chunk's rows.
+// listOf returns the positions of the keys of a chunk's rows.
 func (p *plan) listOf(c *chunk) []int32 { return p.lists.Data[c.list:][:c.listed] }
 
 // listRange returns the places of a chunk's list that hold keys lo to hi−1.
@@ -472,19 +471,19 @@ func (p *plan) listRange(c *chunk, lo, hi int) (from, to int) {
 	return from, from + to
 }
 
-// source is where the keys and values of a call come from: views of the caller, or blocks of a
-// cache or store, which are packed already.
+// source holds the keys and values of a call: views of the caller, or blocks of a cache or store,
+// which are packed already.
 type source struct {
 	k, v   Tensor
 	packed *packed.Blocks // if not nil, instead of views
-	table  *pages.Table   // of the call's only sequence, nil if there is none or there are several
+	table  *pages.Table   // of the call's only sequence; nil if there are none or several
 	first  int            // tokens before this position of the cache or sequence were dropped
-	// blocks that views may become once a call: then they are packed, too; nil if they may not
+	// blocks into which views may be packed once a call; nil if they may not
 	once *packed.Blocks
 }
 
-// writing is tokens that are written from a position on: to the pages of a table, or where there is
-// none, to the blocks of batch entries.
+// writing is tokens that are written from a position on: to the pages of a table or, without a
+// table, to the blocks of batch entries.
 type writing struct {
 	blocks *packed.Blocks
 	table  *pages.Table
@@ -492,7 +491,7 @@ type writing struct {
 	at     int
 }
 
-// tasks is the number of tasks: each packedRun tokens of a head, or fewer.
+// tasks returns the number of tasks, each of at most packedRun tokens of a head.
 func (x *writing) tasks() int {
 	return x.k.B * x.k.H * partsOf(x.at%Block+x.k.L, packedRun)
 }
@@ -512,17 +511,18 @@ func (x *writing) write(w *packed.Writer, i int) {
 	}
 }
 
-// cost estimates the nanoseconds of writing on one core: reading, and writing what is read before.
+// cost estimates the nanoseconds of writing on one core: reading tokens, and reading and writing
+// their blocks.
 func (x *writing) cost() float64 {
 	n := float64(x.k.B) * float64(x.k.H) * float64(x.k.L)
 	return tuned.Cost(0, 3*4*n*float64(x.blocks.D+x.blocks.DV))
 }
 
-// tokenRun is n tokens of a head of a batch entry that follow each other in one block: in k and v
-// they begin with token i, which has a position.
+// tokenRun is n consecutive tokens of a head of a batch entry in one block: the first is token i in
+// k and v, at position in the sequence.
 type tokenRun struct{ entry, h, i, position, n int }
 
-// writeBlock writes tokens of k and v to the block at a place.
+// writeBlock writes tokens of k and v to the block at place.
 func writeBlock(w *packed.Writer, s *packed.Blocks, place int, k, v *Tensor, r tokenRun) {
 	x, at := s.Data[place:][:s.Size], r.position%Block
 	w.WriteKeys(&tuned, s, x, at, k.Data[k.offset(r.entry, r.h, r.i):], k.SL, r.n)
@@ -551,7 +551,7 @@ func (p *plan) packKeys(w *packed.Writer, i int) {
 	}
 }
 
-// packedRun tokens are packed as one unit of work, which takes ten microseconds or more.
+// packedRun tokens are packed as one task, of at least ten microseconds.
 const packedRun = 2 * Block
 
 // readTokens decodes tokens from position from on into one batch entry of k and v.

@@ -7,20 +7,20 @@ import (
 )
 
 // sequenceCall is a call over several sequences of a store, or documents: their queries are packed
-// one sequence after the other, each sees keys of its own, and the work items that they make differ
-// in size.
+// one sequence after the other, each sequence sees only its own keys, and work items differ in
+// size.
 type sequenceCall struct {
-	documents bool // whose keys are packed as queries are
+	documents bool // keys are packed, too
 
 	sequences []callSequence
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
-	turns     []int32    // of items that are sorted,
-	sorted    []workItem // to be the items then
+	turns     []int32    // numbers of items, to sort them,
+	sorted    []workItem // and the sorted items
 
 	longest   int // queries of a sequence
 	keys      int // of the longest sequence
-	blockRows int // blocks of queries, each sequence's counted for itself
+	blockRows int // blocks of queries, counted for each sequence by itself
 }
 
 // callSequence is one sequence of a call, or a document.
@@ -32,29 +32,29 @@ type callSequence struct {
 	shared         int          // positions in the pages of the sequence before it, by order
 }
 
-// workItem is rows of queries of one sequence, or all those of several that share pages. It makes a
-// chunk for each key/value head, or for a few of a document, and a chunk that workers share makes a
-// task for each segment.
+// workItem is rows of queries of one sequence, or all rows of several sequences that share pages.
+// It has a chunk for each key/value head, or for a few heads of a document. A chunk that workers
+// share has a task for each segment.
 type workItem struct {
 	first, sequences int // a run of sequenceCall.order
 	row, rows        int // rows [row, row+rows) of one sequence
 	heads            int // key/value heads of a chunk
 	segment          int // the first segment that rows see, and
-	segments         int // into how many the keys are divided, 1 if they are whole
+	segments         int // the number of segments of its keys, 1 if they are whole
 	chunks           int // their number
 	chunk, task      int // the first chunk, and the first task
-	state            int // where the states of its segments are,
+	state            int // offset of the states of its segments,
 	stateSize        int // and how large each is
 	cost             float64
 }
 
-// drop forgets the caller's memory.
+// drop clears references to the caller's memory.
 func (s *sequenceCall) drop() {
 	clear(s.sequences)
 	s.sequences = s.sequences[:0]
 }
 
-// sharesPrefixes reports whether some item is of several sequences.
+// sharesPrefixes reports whether some item has several sequences.
 func (s *sequenceCall) sharesPrefixes() bool {
 	for i := range s.items {
 		if s.items[i].sequences > 1 {
@@ -64,7 +64,7 @@ func (s *sequenceCall) sharesPrefixes() bool {
 	return false
 }
 
-// itemOf is the item that a chunk is of, or if tasks are asked for, a task.
+// itemOf returns the item of chunk n, or of task n if tasks is true.
 func (s *sequenceCall) itemOf(n int, tasks bool) *workItem {
 	lo, hi := 0, len(s.items) // items are in the order of their chunks and tasks
 	for hi-lo > 1 {
@@ -82,7 +82,7 @@ func (s *sequenceCall) itemOf(n int, tasks bool) *workItem {
 	return &s.items[lo]
 }
 
-// task is the chunk and segment of a task, and how many segments the chunk is divided into.
+// task returns the chunk and segment of a task, and the number of segments of the chunk.
 func (s *sequenceCall) task(i int) (index, segment, segments int) {
 	w := s.itemOf(i, true)
 	return w.chunk + (i-w.task)/w.segments, w.segment + (i-w.task)%w.segments, w.segments
@@ -92,11 +92,11 @@ func (s *sequenceCall) task(i int) (index, segment, segments int) {
 type prefixRows struct {
 	chunk
 	shared int  // positions in the pages of the sequence before it
-	begun  bool // its state has a block of the segment at hand
+	begun  bool // its state has a block of the current segment
 }
 
-// sequenceChunk makes c chunk i of a call over sequences. If it is of several sequences, these are
-// in a buffer, which it returns.
+// sequenceChunk sets c to chunk i of a call over sequences. If it has several sequences, it returns
+// their rows, in the memory of group.
 func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 	s := p.sequences
 	w := s.itemOf(i, false)
@@ -123,7 +123,7 @@ func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 	return group
 }
 
-// rowsOfSequence makes c rows of queries of one sequence. Queries are counted as they are packed.
+// rowsOfSequence sets c to rows of queries of one sequence. Queries are counted in packed order.
 func (p *plan) rowsOfSequence(c *chunk, s *callSequence, kv, row, rows int) {
 	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows,
 		position: -s.query}

@@ -8,35 +8,35 @@ import (
 	"github.com/seed-1415985d/attn/internal/pool"
 )
 
-// Pool is a set of persistent workers that share the work of each call. The
-// results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
-// for any number of workers. A nil *Pool computes on the calling goroutine; its Close does nothing.
+// Pool is a set of persistent workers that share the work of each call. The results have the bits
+// of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul], for any number of workers. A nil *Pool
+// computes on the calling goroutine; its Close does nothing.
 //
 // A Pool may be used by any number of goroutines at the same time. A call that
 // would take less than about 20 µs stays on the caller's goroutine.
 //
-// Where calls follow each other within 50 µs, workers spin for the next one for up to 50 µs before
-// they sleep, and take it within a microsecond: two workers are then 1.7 times as fast or more from
-// about 75 µs on. Each spinning worker keeps a core busy for that time. They are fewer than
-// GOMAXPROCS in all pools together, and a caller spins as long for the last workers. Where calls
-// are rarer, workers sleep from one to the next and take tens of microseconds to wake, so only
-// calls of about 250 µs or more are shared. A pool that is not used costs no time.
+// If calls follow each other within 50 µs, workers spin for up to 50 µs before they sleep, and
+// start the next call within a microsecond: two workers are then at least 1.7 times as fast for
+// calls from about 75 µs on. Each spinning worker keeps a core busy for that time; fewer than
+// GOMAXPROCS spin in all pools together. A caller spins as long for the last workers. If calls are
+// rarer, workers sleep between them and need tens of microseconds to wake, so only calls of about
+// 250 µs or more are shared. An unused pool costs no time.
 //
-// If workers come too late or not at all, because others use their cores, the next calls of less
-// than a millisecond stay on the caller's goroutine, for at most some 40 ms until the workers are
-// tried again.
+// If workers start too late or not at all, because other programs use their cores, the next calls
+// of less than a millisecond stay on the caller's goroutine, until the workers are tried again
+// after at most about 40 ms.
 //
 // In the steady state a call does not allocate. Since other goroutines see the caller's buffers,
 // these cannot live on the caller's stack: a local array that is passed to a Pool is allocated on
-// the heap by the function that declares it. Options may: a literal &Options{…} beside the call
-// costs no allocation.
+// the heap by the function that declares it. Options may: a literal &Options{…} in the call costs
+// no allocation.
 type Pool struct{ workers pool.Pool[*worker] }
 
-// MaxWorkers is the most workers that a [Pool] has.
+// MaxWorkers is the largest number of workers of a [Pool].
 const MaxWorkers = 4096
 
-// NewPool starts a pool of n workers: n−1 goroutines and the caller's own. n ≤ 0 means GOMAXPROCS,
-// and a pool never has more than [MaxWorkers]. The goroutines live until Close.
+// NewPool starts a pool of n workers: n−1 goroutines and the caller's. n ≤ 0 means GOMAXPROCS, and
+// a pool never has more than [MaxWorkers]. The goroutines run until Close.
 func NewPool(n int) *Pool {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -46,8 +46,8 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Close waits for running calls and ends the workers. Calls that begin later,
-// Close among them, return [ErrClosed].
+// Close waits for running calls and ends the workers. Later calls, Close among them, return
+// [ErrClosed].
 func (p *Pool) Close() error {
 	if p == nil {
 		return nil
@@ -55,27 +55,28 @@ func (p *Pool) Close() error {
 	return p.workers.Close()
 }
 
-// Worker is work in parts for [Pool.Run]: Work does the part of a number, 0 to parts − 1, on any
-// goroutine, beside other parts.
+// Worker is work in parts for [Pool.Run]: Work does one part, 0 to parts − 1, on any goroutine,
+// concurrently with other parts.
 type Worker interface{ Work(part int) }
 
 // Run calls w.Work once for each part from 0 to parts − 1, on all workers of the pool, the calling
-// goroutine among them, and returns when all parts are done: an engine's own loops, without a
-// second set of goroutines. A worker takes the next part when it is done with one, in ascending
-// order, so parts may differ in length; they are best of 10 µs or more. All workers are offered
-// parts, whatever these cost: those that spin, and others are woken, as for other calls.
+// goroutine among them, and returns when all parts are done: for an engine's own loops, without a
+// second set of goroutines. A worker that is done with a part takes the next one, in ascending
+// order, so parts may differ in length; they should last 10 µs or more. All workers are offered
+// parts, whatever these cost; sleeping workers are woken, as in other calls.
 //
-// What was written before Run is seen by all parts, and what parts write is seen after it. Run does
-// not allocate if w is a pointer; a new struct as a Worker may be allocated by the caller.
+// All parts see memory that was written before Run, and the caller sees after Run what parts wrote.
+// Run does not allocate if w is a pointer; a struct value as a Worker may be allocated by the
+// caller.
 //
-// Work may call this Pool, which computes on that worker and others that have nothing to do, and
-// may wait for other goroutines that do; but not for another part, which may have nobody to do it
-// yet, nor for Close. If Work panics, Run panics with that value as soon as no part is at work;
-// other parts may not have been done, and the pool goes on. If Work ends its goroutine by
-// [runtime.Goexit], Run ends the caller's.
+// Work may call this Pool, which computes on that worker and on idle ones, and may wait for other
+// goroutines that do; but it must not wait for another part, which may not have started, nor for
+// Close. If Work panics, Run panics with that value once no part is running; other parts may not
+// have been done, and the pool stays usable. If Work ends its goroutine by [runtime.Goexit], Run
+// ends the caller's.
 //
-// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], as
-// is a nil w that has parts to do; a closed pool is [ErrClosed], for 0 parts, too.
+// A nil *Pool does all parts on the calling goroutine, in order. The error is [ErrOption] for parts
+// below 0 and for a nil w with parts to do, and [ErrClosed] for a closed pool, also with 0 parts.
 func (p *Pool) Run(parts int, w Worker) error {
 	if p == nil {
 		return runAlone(parts, w)
@@ -200,7 +201,7 @@ func (p *Pool) AppendSequence(s *Sequence, k, v Tensor) error {
 }
 
 // AttendSequences works like the function [AttendSequences], on all workers of the pool. The call
-// is divided by how much work its sequences are.
+// is divided by the work of its sequences.
 func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	if p == nil {
 		return AttendSequences(dst, q, seqs, opt)
@@ -250,7 +251,7 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 }
 
 // MulMatrices works like the function [MulMatrices], on all workers of the pool, as one piece of
-// work: workers that are done with a matrix go on with the next.
+// work: workers that are done with a matrix continue with the next.
 func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
 	if p == nil {
 		return MulMatrices(dsts, a, ms, biases)
@@ -263,8 +264,8 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	return w.MulMatrices(on, &tuned, allViewed(dsts), viewed(&a), bodiesOf(ms), biases)
 }
 
-// MulExperts works like the function [MulExperts], on all workers of the pool, among which the
-// products of all experts are divided as one piece of work.
+// MulExperts works like the function [MulExperts], on all workers of the pool, which share the
+// products of all experts as one piece of work.
 func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 	biases [][]float32) error {
 	if p == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/pool"
 )
 
-// What the workers of a Pool do: the tasks that each kind of call is divided into.
+// The tasks into which each kind of call is divided for the workers of a Pool.
 
-// worker is the memory of a goroutine that does tasks of a Pool. That of a caller has the call,
-// too.
+// worker is the memory of a goroutine that does tasks of a Pool. The caller's memory holds the
+// call, too.
 type worker struct {
 	scratch  scratch
 	products matmul.Memory
@@ -29,24 +29,24 @@ type poolCall = pool.Call[*worker]
 
 func newWorker() *worker { return new(worker) }
 
-// Forget lets go of the buffers of a caller whose tasks are done.
+// Forget clears references to the buffers of a caller whose tasks are done.
 func (w *worker) Forget() { w.products.Forget() }
 
-// Each kind of call lets go of the caller's buffers when it ends.
+// Each kind of call clears its references to the caller's buffers when it ends.
 
-// attention is a call of Attend that workers share: its tasks are chunks, or segments of these.
+// attention is a call of Attend that workers share: its tasks are chunks, or segments of chunks.
 type attention struct {
 	plan plan
-	call sequenceCall // if it is over several sequences
+	call sequenceCall // of a call over several sequences
 
 	tasks, workers int
-	segments       int // pieces that each chunk is divided into, 1 if it is whole
+	segments       int // pieces of each chunk, 1 if it is whole
 
 	once   packed.Blocks // keys and values of views, packed for all workers, in
 	packed []float32     // memory of the call
 
 	left   []int32   // for each chunk, segments that are not done yet
-	states []float32 // for each chunk and segment its state, if there are several segments
+	states []float32 // for each chunk and segment its state, if chunks have several segments
 }
 
 // end ends a call, which may be an update.
@@ -65,7 +65,7 @@ func (a *attention) attend(c *poolCall) {
 	}
 }
 
-// attendBy is attend by some workers, of a call that takes some nanoseconds on one core.
+// attendBy is attend by some workers; cost is the call's nanoseconds on one core.
 func (a *attention) attendBy(c *poolCall, workers int, cost float64) {
 	a.schedule(workers)
 	if x := &a.plan; x.packed == &a.once {
@@ -98,8 +98,7 @@ func (a *attention) schedule(workers int) {
 	}
 }
 
-// scheduleSequences makes room for the states of a call over sequences, whose items are divided
-// differently.
+// scheduleSequences allocates the states of a call over sequences, whose items differ in segments.
 func (a *attention) scheduleSequences(workers int) {
 	p := &a.plan
 	p.decideSequences(&tuned, workers)
@@ -119,7 +118,7 @@ func (a *attention) scheduleSequences(workers int) {
 	a.states = grow(a.states, size)
 }
 
-// chunkOf is the chunk of a task, its segment, and how many segments the chunk is divided into.
+// chunkOf returns the chunk of a task, its segment, and the number of segments of the chunk.
 func (a *attention) chunkOf(task int) (index, segment, segments int) {
 	if s := a.plan.sequences; s != nil {
 		return s.task(task)
@@ -137,15 +136,14 @@ func (a *attention) Task(w *worker, i int) {
 		return
 	}
 	next, s := a.plan.chunks, a.plan.sequences
-	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: others take one each
+	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: other workers take one each
 		next, _, _ = a.chunkOf(i + a.workers)
 	}
 	w.scratch.attendChunk(&a.plan, index, next)
 }
 
-// order puts chunks with many keys first: the last rows under a causal mask.
-// Otherwise the chunks of a head follow each other, which leaves its keys in
-// the cache.
+// order puts chunks with many keys first: the last rows under a causal mask. Otherwise the chunks
+// of a head are consecutive, which keeps its keys in the cache.
 func (a *attention) order(i int) (index int) {
 	p := &a.plan
 	if p.causal == Full {
@@ -156,8 +154,8 @@ func (a *attention) order(i int) (index int) {
 	return i%heads*per + per - 1 - i/heads
 }
 
-// segment computes the state of chunk i over one segment. Whoever finishes the last segment of a
-// chunk merges all, from left to right as one worker does it.
+// segment computes the state of chunk i over one segment. The worker that finishes the last segment
+// of a chunk merges all, from left to right as a single worker would.
 func (a *attention) segment(w *scratch, i, segment int) {
 	p := &a.plan
 	var c chunk
@@ -202,7 +200,7 @@ func (a *attention) finish(w *scratch, c *chunk, i int) {
 	w.finish(p, c)
 }
 
-// state is the memory for the state of chunk i over a segment.
+// state returns the memory of the state of chunk i over a segment.
 func (a *attention) state(i, segment int) online.State {
 	size, rows := a.plan.stateSize(), a.plan.headsPerChunk*a.plan.chunkRows
 	at := (i*a.segments + segment - a.plan.segment) * size
@@ -215,15 +213,15 @@ func (a *attention) state(i, segment int) online.State {
 	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
 }
 
-// keyPacking is what comes before the chunks of a call over views that are packed for all: its
-// tasks are blocks of these.
+// keyPacking packs the views of a call for all its chunks, before them: its tasks are runs of
+// blocks.
 type keyPacking struct{ *plan }
 
 func (keyPacking) Begin(*worker) {}
 
 func (x keyPacking) Task(w *worker, i int) { x.packKeys(&w.scratch.writer, i) }
 
-// share writes the tokens, for which there is room, on the workers of a pool.
+// share writes the tokens, for which room was reserved, on the workers of a pool.
 func (x *writing) share(c *poolCall) {
 	c.Share(tokenWriting{x}, c.WorkersFor(x.cost()), x.tasks(), x.cost())
 }
@@ -259,7 +257,7 @@ func (s *State) addPooled(c *poolCall, seqs []*Sequence) (err error) {
 	return nil
 }
 
-// pooledUpdate is an Update that workers share: its tasks are chunks, over keys of one segment.
+// pooledUpdate is an Update that workers share: its tasks are chunks.
 type pooledUpdate struct {
 	stateUpdate
 	plan *plan
@@ -276,13 +274,13 @@ func (callerParts) Begin(*worker) {}
 
 func (x *callerParts) Task(_ *worker, i int) { x.Work(i) }
 
-// matrixCall is a call of products by matrices: their work at hand, in a worker's memory for them.
+// matrixCall is a call of products by matrices: the current work, and the memory of products.
 type matrixCall struct {
 	*poolCall
 	work matmul.Work
 }
 
-// beginProducts begins a call, and returns its memory for products, too.
+// beginProducts begins a call, and returns it with its memory for products.
 func (p *Pool) beginProducts() (*matrixCall, *matmul.Memory, error) {
 	c, err := p.workers.Begin(newWorker)
 	if err != nil {

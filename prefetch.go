@@ -5,17 +5,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
-// What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
-// pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
+// The queue of rows that score prefetches while it computes. (For few rows kernels prefetch along a
+// pointer, see pointerOf in kind_floats.go.) No result depends on it.
 
-// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a part
-// in each: under a causal mask few rows see these blocks, so one is not enough.
+// outputBlocks is the number of blocks before a chunk's last one in which a part of the outputs is
+// prefetched: under a causal mask few rows see these blocks, so one is not enough.
 const outputBlocks = 4
 
 // prefetchTokens fills the queue for the block at key first: with the next block's keys and values
-// and some of the chunk's outputs, in the last block of the chunk with the keys and values that the
-// next chunk begins with, and its queries. It is for chunks of enough rows that computing takes
-// longer than memory.
+// and some of the chunk's outputs; in the last block of the chunk with the first keys and values of
+// the next chunk, and its queries. It is for chunks of so many rows that computing is slower than
+// memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	if w.queue.Clear(); c.apart {
 		return
@@ -42,7 +42,7 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
-// rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
+// rows as fit tuned.PrefetchBytes, because score prefetches all lines of a row at once.
 func (w *scratch) appendBlock(runs []kernel.PrefetchRun, p *plan, c *chunk, first,
 	end int) []kernel.PrefetchRun {
 	n := min(Block, end-first)
@@ -64,8 +64,8 @@ func (w *scratch) appendBlock(runs []kernel.PrefetchRun, p *plan, c *chunk, firs
 	return runs
 }
 
-// appendRows appends one of several parts of the chunk's queries or outputs: rows that
-// follow each other, for each head of the group. A part below 0 is none.
+// appendRows appends one of several parts of the chunk's queries or outputs: consecutive rows for
+// each head of the group. A part below 0 is none.
 func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 	parts int) []kernel.PrefetchRun {
 	if part < 0 || x.D == 0 { // a State has no outputs yet
@@ -83,9 +83,9 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 	return runs
 }
 
-// prefetchPairs puts what is looked at next in front of the queue: the bias of the tile, or of the
-// next one if that was looked at, which is much memory. If there is none, it is the tile's mask for
-// the next block.
+// prefetchPairs puts the bias that is read next at the front of the queue, which is much memory:
+// the tile's, or the next tile's if the tile's was read already. Without a bias it is the tile's
+// mask for the next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	row, first := c.row+t.row, b.first+Block
 	switch {

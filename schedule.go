@@ -10,69 +10,68 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// How calls are divided. The sizes are measured, see docs/decisions; no result depends on them.
+// Sizes by which calls are divided. They are measured, see docs/decisions; no result depends on
+// them.
 const (
-	// Up to denseRows rows read values where the caller has them if these are not further apart
-	// than denseStride. Beyond, the L1 cache holds them only packed, and more rows make packing
-	// worth while.
+	// Up to denseRows rows read the caller's values in place if these are at most denseStride apart.
+	// With a larger stride the L1 cache holds only packed values, and for more rows packing is worth
+	// its cost.
 	denseRows   = 256
 	denseStride = 64
 
-	// copyKeys is up to how many keys queries are read where the caller has them, if they lie in
-	// memory as kernels read them. With more keys each query is read so often that a copy beside
-	// the rest of scratch is worth while.
+	// Up to copyKeys keys, queries are read in place if their layout allows it. With more keys each
+	// query is read so often that a copy in scratch is worth its cost.
 	copyKeys = 4 * Block
 
-	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores
-	// are kept.
+	// Up to stepRows rows of all heads of a chunk process a block in steps: their scores are all kept.
 	stepRows = 256
 
-	// stepHeadRows is up to how many rows of one head do: with more, computing takes longer than
-	// memory, and steps cost more than they save.
+	// Up to stepHeadRows rows of one head do so: with more, computing is slower than memory, and steps
+	// cost more than they save.
 	stepHeadRows = 32
 
-	// fullPackedRows is up to how many rows blocks of a cache or store go from kernel to kernel in
-	// one span: with more, what is between kernels takes no part of the time worth saving.
+	// Up to fullPackedRows rows process several blocks of a cache or store in one span: with more, the
+	// time between kernels is not worth saving.
 	fullPackedRows = 16
 
-	// pagedPanelRows is up to how many rows panels of a cache or store are read page by page, where
-	// reads are queued: more rows compute longer than they wait.
+	// Up to pagedPanelRows rows read panels of a cache or store page by page, where reads are queued:
+	// more rows compute longer than they wait.
 	pagedPanelRows = 24
 
-	// maxTasks is how many there are at most for the sake of even shares.
+	// maxTasks is the largest number of tasks a worker that even shares are worth.
 	maxTasks = 16
 
-	// evenRows: the rows of a chunk are a multiple of it. With a larger one the last chunk would be
-	// smaller.
+	// evenRows divides the rows of a chunk. With a larger number the last chunk would be smaller.
 	evenRows = 4
 
-	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
-	// whole tiles of the kernel, and enough of them to pay for packing the keys once more.
+	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided: whole
+	// tiles of the kernel, and enough rows to pay for packing the keys once more.
 	minChunkRows = 24
 
-	// Views become integers once a call if that saves at least a share of its time, and each worker
-	// some nanoseconds, as long as it may wait for the last one. It takes as long as to make them for
-	// some chunks: nothing is computed meanwhile, so all wait for memory.
+	// Views are quantized once a call if that saves at least onceShare of its time, and onceWait
+	// nanoseconds for each worker, which may have to wait that long for the last one. Quantizing once
+	// costs as much as for onceAs chunks, because nothing else is computed meanwhile, so all workers
+	// wait for memory.
 	onceShare, onceWait, onceAs = 0.015, 15e3, 2
 
-	// integersAgain rows of a chunk take as long as to make integers of its keys and values.
+	// integersAgain rows of a chunk cost as much as quantizing its keys and values.
 	integersAgain = 24
 
-	// onceBytes bounds the memory of what is packed once a call.
+	// onceBytes bounds the memory of keys and values that are packed once a call.
 	onceBytes = 32 << 20
 
-	// segmentBytes bounds the memory for the states of segments that wait to be merged.
+	// segmentBytes bounds the memory of states of segments that are not merged yet.
 	segmentBytes = 64 << 20
 )
 
-// decide makes the schedule of a validated call for some workers. Everything that depends on the
-// CPU comes from the tuning. Chunks have as many rows as the cache holds, or fewer if that makes no
-// more chunks.
+// decide sets the schedule of a validated call for some workers. Everything that depends on the CPU
+// comes from the tuning. Chunks have as many rows as the cache holds, or fewer if the number of
+// chunks stays the same.
 func (p *plan) decide(t *tuning.Row, workers int) {
 	if p.once != nil && p.packsOnce(t, workers) {
 		*p.once = packed.New(kernel.I8, kernel.I8, p.kvHeads, p.d, p.dv, false)
 		if p.once.Fits(p.batch, partsOf(p.lk, Block), onceBytes/4) {
-			p.packed = p.once // as over a cache
+			p.packed = p.once // like a call over a cache
 		}
 	}
 	rows := p.beginSchedule(t, workers)
@@ -91,9 +90,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 	p.decideReads(t)
 }
 
-// packsOnce reports whether workers make integers of the keys and values of views together, before
-// they read them: where several have chunks of a head, of which each would make all of them again,
-// and that takes longer than to wait for all workers once more.
+// packsOnce reports whether workers first quantize the keys and values of views together: if
+// several workers have chunks of the same head, each would quantize all of its keys again, and that
+// is slower than waiting once for all workers.
 func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 	hides := p.mask.Data != nil || p.blocked.Data != nil // perhaps most blocks, which nobody reads
 	if !p.integers || p.packed != nil || p.listed || hides || p.sequences != nil ||
@@ -106,9 +105,9 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 	return saves >= onceShare && saves*p.cost(t) >= onceWait*float64(workers)
 }
 
-// beginSchedule begins with what does not depend on how the call is divided, and returns how many
-// rows of a chunk the cache holds with a packed block and a tile of scores: whole tiles, since a
-// rest of few rows takes more time for each.
+// beginSchedule sets the fields that do not depend on the division of the call, and returns how
+// many rows of a chunk the cache holds with a packed block and a tile of scores: whole tiles, since
+// the few rows of a partial tile are slower.
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
 		blocks: 1, step: Block, oStride: kernel.RoundUp(p.dv, panel),
@@ -134,7 +133,7 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	case p.packed == nil:
 	case p.packed.ValuesInKeys:
 		p.valueKind = kindLatent
-		states = 1 // of a segment: the second one has its turn after every 16 blocks
+		states = 1 // of a segment: the second one is used only after every 16 blocks
 	case p.keyKind == kindPanels && p.packed.V.Format != kernel.F32:
 		p.valueKind = kindBits
 	}
@@ -144,10 +143,9 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	return max(minTileRows, rows/p.tileRows*p.tileRows)
 }
 
-// headsBeside is the number of key/value heads that go through memory together, which have at most
-// that many rows. Where few rows read keys or values that lie beside those of other heads, as in
-// BLHD views, each head by itself would come to each page again, long after the translation of its
-// address was evicted.
+// headsBeside returns the number of key/value heads that read memory together, with at most that
+// many rows. If few rows read keys or values next to those of other heads, as in BLHD views, each
+// head by itself would read each page again, long after the translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	distance := max(p.k.SH, p.v.SH)
 	if p.chunkRows > t.FewRows || distance >= min(p.k.SL, p.v.SL) {
@@ -155,7 +153,7 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	}
 	heads := rows / p.chunkRows
 	inOrder, oneStream := t.Streams(p.bytes, p.chunkRows, max(p.d, p.dv))
-	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
+	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of all heads' tokens
 		(inOrder || oneStream) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
@@ -164,9 +162,9 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	return max(1, min(p.kvHeads, heads, kernel.PageBytes/4/max(1, distance)))
 }
 
-// tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What
-// is prefetched is read a block of tokens later, or a step: more than the L2 cache holds of keys or
-// of values has not been tried.
+// tokensContiguous reports whether the heads of a token and the tokens are contiguous. Prefetched
+// tokens are read a block or a step later; blocks of keys or values larger than the L2 cache have
+// not been tried.
 func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	keys := Block
 	if p.hasSteps(x.H) {
@@ -175,14 +173,14 @@ func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.L2/(2*4*keys)
 }
 
-// hasSteps reports whether a number of heads that go together have few enough rows for steps.
+// hasSteps reports whether some heads together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
 	return heads > 1 && p.chunkRows <= stepHeadRows &&
 		heads <= stepRows && heads*p.chunkRows <= stepRows
 }
 
-// partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
-// decoding has few and gets segments of keys.
+// partition divides the call among workers: prefill, with many rows, into smaller chunks of rows,
+// and decoding, with few, into segments of keys.
 func (p *plan) partition(workers int) {
 	if p.listed {
 		p.partitionLists(workers)
@@ -195,22 +193,21 @@ func (p *plan) partition(workers int) {
 		tasks = segments
 	}
 	for p.headsPerChunk > 1 && p.chunks*tasks < 2*workers {
-		p.headsPerChunk /= 2 // two tasks for each worker, or heads by themselves
+		p.headsPerChunk /= 2 // two tasks for each worker, or single heads
 		p.countChunks()
 	}
-	// rounds that are nearly full need no better division
+	// nearly full rounds need no better division
 	if p.chunks < want || 10*workers*partsOf(p.chunks, workers) > 11*p.chunks {
 		p.chooseChunks(workers, first, segments)
 	}
 }
 
-// chooseChunks chooses how many chunks the rows of a head are, at least as many as there are, and
-// whether workers take their segments one by one: what takes the shortest time, as far as that is
-// known.
+// chooseChunks chooses the number of chunks of the rows of a head, at least the current one, and
+// whether workers compute their segments one by one, so that the estimated time is shortest.
 func (p *plan) chooseChunks(workers, first, segments int) {
 	fewer := 1.
 	if p.causal == Full {
-		fewer = 0.98 // what more chunks have to gain: they take more time in all
+		fewer = 0.98 // the least gain of more chunks, which need more time in all
 	}
 	all, heads, least := p.lq*p.group, p.chunks/p.chunksPerHead, p.chunksPerHead
 	shortest, rows := math.Inf(1), p.chunkRows
@@ -224,7 +221,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 		if segments == 1 || tasks >= workers*tuning.TasksPerWorker || !p.holdsSegments(segments) {
 			continue
 		}
-		const merging = 1.04 // of the time of a chunk with its segments
+		const merging = 1.04 // relative cost of a chunk with its segments
 		each *= merging / float64(segments)
 		if t := tuning.Makespan(tasks*segments, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, first, segments
@@ -234,8 +231,8 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 	p.countChunks()
 }
 
-// againRows is how many rows take as long as what is done for each chunk again: packing its keys,
-// with making integers of them, or unpacking them.
+// againRows is the work that is repeated for each chunk, in rows of the same cost: packing its
+// keys, quantizing or unpacking them.
 func (p *plan) againRows() int {
 	again := 12
 	switch {
@@ -248,13 +245,13 @@ func (p *plan) againRows() int {
 	case p.integers:
 		again = integersAgain
 	}
-	if p.causal != Full { // for a block of keys that rows see only in part, too
+	if p.causal != Full { // also for a block of keys that rows see only in part
 		again += 8
 	}
 	return again
 }
 
-// meanShare is the work of a chunk on average, of that of one which sees all keys.
+// meanShare returns the mean work of a chunk, relative to a chunk that sees all keys.
 func (p *plan) meanShare() float64 {
 	if p.causal == Full {
 		return 1
@@ -268,8 +265,8 @@ func (p *plan) meanShare() float64 {
 	return min(1, max(flops/every, 1./maxTasks))
 }
 
-// partitionLists is partition where rows have lists: they share what is gathered, so they are apart
-// only where workers would have nothing to do.
+// partitionLists is partition where rows have lists: rows share the gathered keys, so they are
+// divided only if workers would be idle otherwise.
 func (p *plan) partitionLists(workers int) {
 	segments := partsOf(p.lists.D, Segment)
 	if p.chunks < workers*tuning.TasksPerWorker && segments > 1 && p.holdsSegments(segments) {
@@ -281,16 +278,16 @@ func (p *plan) partitionLists(workers int) {
 	}
 }
 
-// packingTasks is how many tasks packing is, see packKeys.
+// packingTasks returns the number of tasks of packing, see packKeys.
 func (p *plan) packingTasks() int { return p.batch * p.kvHeads * partsOf(p.lk, packedRun) }
 
-// packingCost estimates the nanoseconds of that on one core: reading, and writing what is read
-// before.
+// packingCost estimates the nanoseconds of packing on one core: reading views, and reading and
+// writing blocks.
 func (p *plan) packingCost(t *tuning.Row) float64 {
 	return t.Cost(0, 3*4*float64(p.batch*p.kvHeads)*float64(p.lk)*float64(p.d+p.dv))
 }
 
-// alignRows is how many of up to some rows make a chunk, whose rows share a list.
+// alignRows returns how many of up to rows rows make a chunk, whose rows must share a list.
 func (p *plan) alignRows(rows int) int {
 	all := p.rowsPerList()
 	if all == p.lq*p.group {
@@ -314,12 +311,11 @@ func (p *plan) stateSize() int {
 	return kernel.RoundUp(p.headsPerChunk*p.chunkRows*(p.oStride+2), panel)
 }
 
-// decideReads says how chunks read their queries, keys and values, and what goes through the
-// kernels together.
+// decideReads decides how chunks read their queries, keys and values, and the size of spans.
 func (p *plan) decideReads(t *tuning.Row) {
 	p.decideKernels(t)
 	if p.listed {
-		return // what is gathered is in the cache, for few rows as for many
+		return // gathered keys are in the cache, for few rows as for many
 	}
 	p.decidePrefetch(t)
 	switch {
@@ -333,9 +329,9 @@ func (p *plan) decideReads(t *tuning.Row) {
 	}
 }
 
-// decideKernels says what kernels take as it lies in memory, without scratch memory between:
-// queries that need nothing before and are read a few times; whole blocks, which go from kernel to
-// kernel; and for few rows fewer bits and codes.
+// decideKernels decides which operands kernels read in place: queries that need no preparation and
+// are read a few times; whole blocks, computed as full tiles; and for few rows elements of fewer
+// bits and codes.
 func (p *plan) decideKernels(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
@@ -345,7 +341,7 @@ func (p *plan) decideKernels(t *tuning.Row) {
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
 		!(p.packed != nil && p.packed.Rotates)
-	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
+	// full tiles need only assembly for scores, softmax and values, in calls that are not split
 	rows, cols := min(p.tileRows, p.chunkRows), kernel.RoundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.K.Scaled || p.packed.V.Scaled)) && t.ISA.SIMD() &&
@@ -359,8 +355,8 @@ func (p *plan) decideKernels(t *tuning.Row) {
 	}
 }
 
-// decidePrefetch says in which order few rows read what memory has to bring, along a pointer or
-// not, and how far ahead they prefetch it.
+// decidePrefetch decides in which order few rows read memory, whether along a pointer, and how far
+// ahead they prefetch.
 func (p *plan) decidePrefetch(t *tuning.Row) {
 	if p.packed == nil || t.Reads == tuning.PagedReads {
 		p.keys.pagedRows = t.PagedRows(p.chunkRows)
@@ -379,7 +375,7 @@ func (p *plan) decidePrefetch(t *tuning.Row) {
 		if p.sequences == nil {
 			p.further = t.PrefetchRun
 		}
-		if p.chunkRows > 1 || p.packed.K.Format == p.packed.V.Format { // else it takes longer
+		if p.chunkRows > 1 || p.packed.K.Format == p.packed.V.Format { // otherwise it is slower
 			p.ahead = t.Ahead(p.packed.Size)
 		}
 	}
@@ -392,10 +388,10 @@ func (p *plan) decidePrefetch(t *tuning.Row) {
 	}
 }
 
-// decideViews says where keys and values of views are read. Keys in rows are transposed in
-// registers, which takes as long as packing from a few queries on. Values in rows can be read as
-// they are, which pays for more rows if rows of values are close together, or are prefetched in
-// time. Where heads go together, each has its turn after a step of keys.
+// decideViews decides where keys and values of views are read. Keys in rows are transposed in
+// registers, which from a few queries on is as slow as packing. Values in rows can be read in
+// place, which pays for more rows if rows of values are close together, or are prefetched in time.
+// Heads that read memory together alternate after each step of keys.
 func (p *plan) decideViews(t *tuning.Row) {
 	if p.k.SL > 0 && p.d <= kernel.InPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
@@ -423,13 +419,13 @@ func (p *plan) decideViews(t *tuning.Row) {
 	p.step = 2 * panel
 	stepBytes := p.step * 4 * max(p.k.SL, p.v.SL)
 	if few && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
-		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
+		p.step = panel // packing is slower for fewer keys at a time: for rows that do not pack
 	}
 }
 
-// decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows
-// follow each other, unless the processor fetches these by itself, or the tokens of all heads,
-// which then share in that.
+// decidePages decides whether the rows of a view are prefetched along a pointer: if a head's rows
+// are contiguous, unless the processor prefetches these by itself, or if the tokens of all heads
+// are, which then share the prefetching.
 func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 	switch {
 	case x.SL == x.D && !p.inOrder:
@@ -440,7 +436,7 @@ func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 	}
 }
 
-// bytesOf is how much memory some keys and their values are: in float64, because with repeated
+// bytesOf returns the bytes of some keys and their values, in float64, because with repeated
 // elements the product may overflow an int.
 func (p *plan) bytesOf(keys float64) float64 {
 	bits := 32 * float64(p.d+p.dv)
@@ -452,8 +448,8 @@ func (p *plan) bytesOf(keys float64) float64 {
 	return keys * bits / 8
 }
 
-// work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
-// bytes of keys and values. The first shared keys are read for other rows.
+// work returns the cost of some rows of a key/value head: operations, two for each multiply-add,
+// and bytes of keys and values. The first shared keys are read by other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	if p.listed {
 		return p.listWork(c)
@@ -461,7 +457,8 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	_, first := p.locate(0, c.row)
 	_, last := p.locate(0, c.row+c.rows-1)
 	queries := last - first + 1
-	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.
+	// The keys that query i sees end before position+i+1, or right keys later, and begin left keys
+	// before that.
 	pairs := float64(queries) * float64(c.keys-c.from)
 	if right := p.right; p.causal != Full || right >= 0 {
 		if p.causal != Full {
@@ -483,12 +480,12 @@ func (p *plan) listWork(c *chunk) (flops, bytes float64) {
 	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), p.bytesOf(float64(lists) * keys)
 }
 
-// sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].
+// sumClamped returns the sum of the n numbers from first on, each clamped to [lo, hi].
 func sumClamped(first, n, lo, hi int) float64 {
 	below := min(max(0, lo-first), n)
 	above := min(max(0, first+n-1-hi), n-below)
 	inside := n - below - above
-	begin := first + below // of those inside
+	begin := first + below // the first number inside
 	return float64(below)*float64(lo) + float64(above)*float64(hi) +
 		float64(inside)*(float64(begin)+float64(inside-1)/2)
 }

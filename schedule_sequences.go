@@ -9,11 +9,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// How a call over several sequences is divided: into work items that share pages where they can,
-// and for workers by how much work they are, not by how many sequences there are.
+// A call over several sequences is divided into work items, which share pages where possible, and
+// items are divided among workers by their cost, not by the number of sequences.
 
-// decideSequences is decide for a call over sequences. (Inside of decide, it would make buffers of
-// every caller escape.)
+// decideSequences is decide for a call over sequences. (As a part of decide, it would make the
+// buffers of every caller escape.)
 func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	s := p.sequences
 	rows, target := p.beginSchedule(t, workers), maxCost
@@ -55,8 +55,8 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	p.decideReads(t)
 }
 
-// sortItems puts items that cost most first, those that cost the same as they were. It sorts their
-// numbers: items are large, and a sort of their own would be 6 KB more code.
+// sortItems sorts items by descending cost, stably. It sorts their numbers, because items are large
+// and another instance of the sort would be 6 KB of code.
 func (s *sequenceCall) sortItems() {
 	s.turns, s.sorted = s.turns[:0], s.sorted[:0]
 	for i := range s.items {
@@ -71,11 +71,12 @@ func (s *sequenceCall) sortItems() {
 	s.items, s.sorted = s.sorted, s.items
 }
 
-// maxCost is the cost of items that nothing divides.
+// maxCost is the target cost if items need not be divided.
 const maxCost = 1e300
 
-// orderSequences puts sequences that share pages next to each other, and finds out how many they
-// share and how much they all read. Sequences without queries are left out.
+// orderSequences sorts sequences so that those sharing pages are adjacent, and computes the
+// positions that each shares with the one before and the bytes that all read. It leaves out
+// sequences without queries.
 func (p *plan) orderSequences() {
 	s := p.sequences
 	s.order, p.bytes = s.order[:0], 0
@@ -101,8 +102,8 @@ func (p *plan) orderSequences() {
 	}
 }
 
-// sharing is how many sequences, by order, from one on share pages and are few enough rows to go
-// through them together.
+// sharing returns the number of sequences, from order[first] on, that share pages and together have
+// at most maxRows rows.
 func (p *plan) sharing(first, maxRows int) int {
 	n, rows := 0, 0
 	for _, i := range p.sequences.order[first:] {
@@ -116,8 +117,8 @@ func (p *plan) sharing(first, maxRows int) int {
 	return n
 }
 
-// divideRows makes the items of one sequence: as few as the cache allows, or as many as workers
-// want.
+// divideRows appends the items of one sequence: as few as the cache allows, or more so that each
+// costs at most target.
 func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	s := p.sequences
 	x := &s.sequences[s.order[at]]
@@ -128,7 +129,7 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	if cost := t.Cost(p.work(&c, 0)); cost > target {
 		minRows := minChunkRows
 		if c.keys-c.from > Segment {
-			minRows = 4 * minChunkRows // keys are read for each item: prefer segments
+			minRows = 4 * minChunkRows // keys are read again for each item: prefer segments
 		}
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
@@ -142,9 +143,9 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	}
 }
 
-// chooseHeads chooses how many key/value heads of a document go together: where rows are few those
-// that lie beside each other, and all of a document of one block, to which no head comes back. Less
-// if workers want less.
+// chooseHeads chooses how many key/value heads of a document are computed together: for few rows
+// the heads with adjacent memory, for a document of one block as many heads as fit. They are fewer
+// if they would cost more than target.
 func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
 	p.chunkRows = w.rows
 	w.heads = p.headsBeside(t, maxRows)
@@ -158,8 +159,8 @@ func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float
 	w.cost *= float64(w.heads)
 }
 
-// divideKeys divides the keys of an item into segments if it is more work than the target, and
-// there is memory for their states.
+// divideKeys divides the keys of an item into segments if it costs more than target, and there is
+// memory for their states.
 func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *int) {
 	s := p.sequences
 	w.segments, w.cost = 1, 0

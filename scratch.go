@@ -9,48 +9,48 @@ import (
 )
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
-// keys: beyond a segment by one state for each level of the tree of segments.
+// keys: beyond a segment, by one state for each level of the tree of segments.
 type scratch struct {
 	q       []float32    // queries of a chunk, gathered; over I8 rotated
 	total   online.State // merged segments
-	partial online.State // the segment at hand
-	tree    online.Tree  // of segments before it, if there are several
-	units   online.Units // of the rows of the chunk at hand
-	alpha   []float32    // what softmax tells accumulate; x of merge
+	partial online.State // the current segment
+	tree    online.Tree  // of the segments before it, if there are several
+	units   online.Units // of the rows of the current chunk
+	alpha   []float32    // factors of outputs from softmax for accumulate; x of merge
 	beta    []float32    // y of merge
-	natural []bool       // rows whose maxima are in natural units since sinks were merged
+	natural []bool       // rows whose maxima are in natural units since merging sinks
 	visible []uint64     // keys that the rows of s see
-	seen    []uint64     // keys that the rows of a chunk see of the block that was looked at
-	biasHid bool         // the bias that was looked at last has hidden some key
-	allowed []uint64     // what a bias allows each query
-	ahead   []maskAhead  // and a mask in the blocks at hand
+	seen    []uint64     // keys of the last block looked at that the rows of a chunk see
+	biasHid bool         // the last bias that was read has hidden a key
+	allowed []uint64     // keys that a bias leaves visible to each query
+	ahead   []maskAhead  // and a mask, in the current blocks
 	known   []uint8      // what the rows of each chunk of a head see of each block, for all heads
-	unknown uint8        // what is looked at for a chunk alone
+	unknown uint8        // the note of a chunk whose notes are not kept
 
-	knownEntry int                  // the batch entry of what is known, −1 if there is none
+	knownEntry int                  // the batch entry of these notes, −1 if there is none
 	queue      kernel.PrefetchQueue // memory to prefetch
-	pointer    uintptr              // of the keys at hand, for prefetching page by page
-	next       chunk                // the chunk after the one at hand; no rows if there is none
-	prefix     []prefixRows         // of the chunk at hand, if it is of several sequences
-	beside     []prefixRows         // those of them whose rows go through a block together
+	pointer    uintptr              // of the current keys, for prefetching page by page
+	next       chunk                // the next chunk; no rows if there is none
+	prefix     []prefixRows         // of the current chunk, if it has several sequences
+	beside     []prefixRows         // the sequences whose rows process a block together
 	call       sequenceCall         // a call over several sequences
 	s          []float32            // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32            // row maxima of a tile, see fullTile
 	k, v       []float32            // the packed block
 	levels     packed.Levels        // of a block in I4
-	layout     kernel.PanelLayout   // of the values at hand; keys and overwrite are set for each tile
+	layout     kernel.PanelLayout   // of the current values; keys and overwrite are set for each tile
 	typed      bool                 // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool                 // finite is known
-	finite     bool                 // none of the values at hand is NaN or infinite
-	writer     packed.Writer        // rows on their way into a cache or store
+	finite     bool                 // no current value is NaN or infinite
+	writer     packed.Writer        // for rows that are written into a cache or store
 	ints       intScratch           // of calls in integers
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
 
-	fitted sizes // what the slices are long enough for
+	fitted sizes // sizes for which the slices are long enough
 }
 
-// sizes are what the scratch of a plan depends on.
+// sizes are the properties of a plan on which scratch depends.
 type sizes struct {
 	rows, scores, d, oStride int
 	packs                    bool // keys and values
@@ -59,7 +59,7 @@ type sizes struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// fit makes the scratch large enough for calls of the plan.
+// fit grows the scratch for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, false)
 	w.queue.OneStream = p.oneStream
@@ -92,7 +92,7 @@ func (w *scratch) fit(p *plan) {
 	}
 }
 
-// grow makes all memory at least as large as a plan wants.
+// grow grows all memory to the sizes of a plan.
 func (w *scratch) grow(p *plan, want sizes) {
 	w.fitted = want
 	rows := want.rows
@@ -110,7 +110,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	}
 }
 
-// queries is the queries of a head's rows from one on.
+// queries returns the queries of a head's rows from row on.
 func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	if p.queriesInPlace {
 		h, i := p.locate(c.kv, c.row+row)
@@ -119,21 +119,21 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	return w.q[(c.at+row)*p.d:]
 }
 
-// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
-// itself.
+// head returns the part of a chunk for its i-th head or sequence, in h unless it is the whole
+// chunk.
 func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
 	switch {
 	case c.together > 0:
 		return &w.prefix[i].chunk
 	case c.heads == 1:
-		return c // a copy would cost small calls a few per cent
+		return c // a copy would slow small calls by a few per cent
 	}
 	*h = *c
 	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
 	return h
 }
 
-// gatherScratch is memory for what is gathered.
+// gatherScratch is memory for gathered keys and values.
 type gatherScratch struct {
 	block []float32 // tokens of a cache or store, in its format
 	rows  []float32 // of a view
@@ -150,7 +150,7 @@ func (x *gatherScratch) fit(p *plan) {
 	}
 }
 
-// findBlock finds where a block is: in a cache or store, or where it is gathered.
+// findBlock finds the memory of a block: in a cache or store, or the gathered one.
 func (w *scratch) findBlock(p *plan, c *chunk, b *blockKeys) {
 	if p.listed {
 		b.data = rawBytes(w.gathered.block)
@@ -164,12 +164,12 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *blockKeys) {
 // aheadBlocks is how many blocks of a mask are read at once.
 const aheadBlocks = 64
 
-// maskAhead is what a mask allows some queries in the blocks at hand, a bit for each key. If heads
-// see alike, the rows of each chunk of a head have one, so that others find it.
+// maskAhead holds the bits of a mask for some queries and blocks, one for each key. If heads see
+// alike, each chunk of a head has one, so that other heads find it.
 type maskAhead struct {
 	b, kv, row    int // of the chunk; kv is −1 if heads see alike
-	first, blocks int // keys from first on; no blocks if nothing is at hand
+	first, blocks int // keys from first on; no blocks if it is empty
 	queries       int // rows of the mask for each block
 	bits          []uint64
-	some, every   [aheadBlocks]uint64 // what some, and all of them may see
+	some, every   [aheadBlocks]uint64 // keys that some queries, and that all of them may see
 }

@@ -24,7 +24,7 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *online.State, lo, hi int) {
 		if p.looks && (s.step < Block || s.blocks > 1) {
 			end = w.seeSpan(p, c, &s)
 		}
-		if w.queue.Clear(); s.step < Block { // a queue is for enough rows
+		if w.queue.Clear(); s.step < Block { // a queue is only for many rows
 			w.addKeysFirst(p, c, st, &s)
 		} else {
 			for g := range c.heads {
@@ -47,12 +47,12 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *online.State, lo, hi int) {
 	}
 }
 
-// nextSpan makes s the span that begins at key lo of a segment that ends at hi, and returns its
+// nextSpan sets s to the span that begins at key lo of a segment that ends at hi, and returns its
 // end.
 func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	s.first, s.blocks, s.step = lo/Block*Block, 1, Block
 	s.lo, s.hi, s.biased = lo-s.first, min(hi-s.first, Block), false
-	all := min(hi, c.allHi) // to here every row sees the keys
+	all := min(hi, c.allHi) // up to here every row sees the keys
 	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal {
 		return s.first + s.hi
 	}
@@ -73,10 +73,10 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	return lo + (s.blocks-1)*Block + s.hi
 }
 
-// addBlock adds a span of one block: it is loaded once, and goes through all tiles of rows. Rows
-// that see the whole block go from kernel to kernel if its scores are products and nothing more, of
-// float32 in panels, and if all rows after them see it, too. As bounds never decrease from row to
-// row, they do if the last row sees the block's first key.
+// addBlock adds a span of one block: it is loaded once for all tiles of rows. Rows that see the
+// whole block are computed as full tiles if its scores are plain products, of float32 in panels,
+// and all rows after them see it, too. Since bounds never decrease from row to row, they do if the
+// last row sees the block's first key.
 func (w *scratch) addBlock(p *plan, c *chunk, st *online.State, s *span) {
 	b := blockKeys{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
 	if p.packed != nil {
@@ -123,8 +123,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *online.State, s *span) {
 	}
 }
 
-// addRun adds a block that was looked at to rows from one on that see nothing of it or, if these
-// may go from kernel to kernel, all of it. It returns how many rows these are.
+// addRun adds a block to the rows from row on that see nothing of it or, if full tiles are
+// possible, all of it. It returns the number of these rows.
 func (w *scratch) addRun(p *plan, c *chunk, st *online.State, b *blockKeys, row int,
 	full bool) (rows int) {
 	sees := false
@@ -149,8 +149,8 @@ func (w *scratch) addRun(p *plan, c *chunk, st *online.State, b *blockKeys, row 
 	return rows
 }
 
-// addKeysFirst adds a span of few rows, which all see all of its keys: first they go through the
-// keys of all blocks and heads, then through the values.
+// addKeysFirst adds a span of few rows, which all see all of its keys: first the keys of all blocks
+// and heads, then the values.
 func (w *scratch) addKeysFirst(p *plan, c *chunk, st *online.State, s *span) {
 	t := tile{rows: c.rows, hi: Block, uniform: true}
 	var h chunk
@@ -179,12 +179,12 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *online.State, s *span) {
 	}
 }
 
-// addSteps makes weights of the scores of several heads, and adds the values that they weigh: the
-// heads take turns step by step.
+// addSteps turns the scores of several heads into weights, and adds the weighted values; heads
+// alternate step by step.
 func (w *scratch) addSteps(p *plan, c *chunk, st *online.State, s *span, t *tile) {
 	var h chunk
 	masked := false
-	if p.plain { // rows of all heads follow each other
+	if p.plain { // rows of all heads are contiguous
 		masked = floats.Softmax(&tuned, w.s, st.M, st.L, w.alpha, nil, c.heads*c.rows, p.c)
 	} else {
 		for g := range c.heads {

@@ -18,11 +18,11 @@ import (
 // The result has the bits of one call of [Attend] over all keys if
 //
 //   - every chunk but the last ends at a multiple of [Block] keys;
-//   - every merged part but the last holds a multiple of [Segment] keys, and begins, counted in
-//     segments from the first key of the whole, at a multiple of a power of two that is at least
-//     its length: for example parts of 4 segments each, with a last one of up to 4;
-//   - all Updates have their scores in the same unit, see [State.Update], and are over values that
-//     are rotated, as those of a [Store] are in I4, and in I8 with ValuesInKeys, or none is.
+//   - every merged part but the last holds a multiple of [Segment] keys, and its first segment,
+//     counted from the first key of the whole, is a multiple of a power of two that is at least its
+//     number of segments: for example parts of 4 segments each, with a last one of up to 4;
+//   - all Updates have their scores in the same unit, see [State.Update], and the values of all or
+//     of none are rotated, as they are in a [Store] of I4, and of I8 with ValuesInKeys.
 //
 // Otherwise it is the same sum in another order, with rounding errors of the same size. (And where
 // a sum overflows, or a score of −Inf meets a value that is NaN or infinite, it may be NaN in one
@@ -31,15 +31,15 @@ import (
 // Segments merge as a binary tree, so a State holds one state for each bit of the number of its
 // segments: its memory is 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments,
 // and at most as often as the number of segments has bits. From 256 KiB on, each of these is memory
-// of the operating system, like that of a [Cache]: it goes back by Close, or some time after the
-// State has become unreachable.
+// of the operating system, like a [Cache]'s: it is released by Close, or some time after the State
+// has become unreachable.
 //
 // A State is not safe for concurrent use.
 type State struct {
 	stateShape
 
 	tree  online.Tree
-	units online.Units // of the maxima: of the first Update's scores
+	units online.Units // of the maxima: the unit of the first Update's scores
 
 	rotated bool // outputs are sums of rotated values, see kind_latent.go
 
@@ -48,7 +48,7 @@ type State struct {
 	closed bool
 }
 
-// stateShape is what a State is for, and how many keys it has seen.
+// stateShape is the shape of a State, and the number of keys that it has seen.
 type stateShape struct {
 	b, h, l, d int
 	keys       int
@@ -63,7 +63,7 @@ type StateConfig struct {
 }
 
 // NewState returns an empty state for queries [Batch, Heads, Queries, …]. The error is [ErrShape]
-// for a size outside 0 to 2²⁸, and a state larger than memory can be.
+// for a size outside 0 to 2²⁸, and for a state larger than the address space.
 func NewState(c StateConfig) (*State, error) {
 	if fault := c.fault(); fault != "" {
 		return nil, fail(ErrShape, "StateConfig%s", fault)
@@ -71,7 +71,7 @@ func NewState(c StateConfig) (*State, error) {
 	return &State{stateShape: stateShape{b: c.Batch, h: c.Heads, l: c.Queries, d: c.ValueDim}}, nil
 }
 
-// fault says what is wrong with the sizes. It is empty if there is nothing.
+// fault says what is wrong with the sizes, or is empty.
 func (c *StateConfig) fault() string {
 	for i, size := range [...]packed.Size{{Name: "Batch", N: c.Batch},
 		{Name: "Heads", N: c.Heads}, {Name: "Queries", N: c.Queries},
@@ -87,8 +87,8 @@ func (c *StateConfig) fault() string {
 	return ""
 }
 
-// Close gives the state's memory back at once. Calls that begin later, Close among them, return
-// [ErrClosed]; Keys is 0, and Reset does nothing.
+// Close releases the state's memory. Later calls, Close among them, return [ErrClosed]; Keys is 0,
+// and Reset does nothing.
 func (s *State) Close() error {
 	if s == nil {
 		return nil
@@ -101,7 +101,7 @@ func (s *State) Close() error {
 	return err
 }
 
-// checkOpen makes sure that the state was not closed.
+// checkOpen verifies that the state was not closed.
 func (s *State) checkOpen() error {
 	if s == nil {
 		return fail(ErrOption, "s is nil, want a state")
@@ -112,12 +112,12 @@ func (s *State) checkOpen() error {
 	return nil
 }
 
-// Config returns what the state is for; the zero value after Close.
+// Config returns the shape of the state; the zero value after Close.
 func (s *State) Config() StateConfig {
 	return StateConfig{Batch: s.b, Heads: s.h, Queries: s.l, ValueDim: s.d}
 }
 
-// Keys returns the number of keys that the state has seen, with those beyond KeyLens.
+// Keys returns the number of keys that the state has seen, including keys beyond KeyLens.
 func (s *State) Keys() int { return s.keys }
 
 // Reset empties the state and keeps its memory.
@@ -138,7 +138,7 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 
 // load copies the rows of a chunk out of a node.
 func (s *State) load(dst, node *online.State, p *plan, c *chunk) {
-	dst.Overwrite = false // its outputs go on from what the node holds
+	dst.Overwrite = false // its outputs continue those of the node
 	for r := range c.heads * c.rows {
 		dst.CopyRow(r, p.oStride, node, p.rowIndex(c, r), s.d, s.d)
 	}
@@ -151,13 +151,12 @@ func (s *State) store(node, src *online.State, p *plan, c *chunk) {
 	}
 }
 
-// Merge adds the keys of t, which follow those of s. It does not change t. The merged state is what
-// s would be had it seen the keys of t itself, if the parts are cut as [State] says; otherwise it
-// is the same sum in another order. States in different units are brought to natural units, and
-// outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same
-// shape, or the error is [ErrShape], and have the same sinks, if they have any, or it is
-// [ErrOption], as it is for nil. It is [ErrMemory] if the system has no memory. Then s has not
-// changed.
+// Merge adds the keys of t, which come after the keys of s. It does not change t. If the parts are
+// divided as [State] says, the merged state is as if s had seen the keys of t itself; otherwise it
+// is the same sum in another order. States in different units are converted to natural units, and
+// outputs of t are rotated, or not, like those of s, as in [State.Update]. The error is [ErrShape]
+// if the shapes differ, [ErrOption] if both have sinks and these differ or t is nil, and
+// [ErrMemory] if the system has too little memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -189,8 +188,8 @@ func (s *State) Merge(t *State) error {
 	return nil
 }
 
-// mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of
-// larger ones.
+// mergeNodes appends copies of t's nodes, which may be s itself, and merges nodes that are halves
+// of a larger one.
 func (s *State) mergeNodes(t *State) {
 	var keys [segment.Most]segment.Node
 	var copies [segment.Most]online.Node
@@ -217,8 +216,8 @@ func (s *State) mergeNodes(t *State) {
 }
 
 // Finish writes the attention over all keys so far to dst [B, H, L, d] and, if lse is not nil, the
-// B×H×L natural logarithms of the sums of exp(score), in the order of Options.LSE. The state stays
-// as it is and can take more keys.
+// B×H×L natural logarithms of the sums of exp(score), in the order of Options.LSE. The state does
+// not change, and more Updates may follow.
 func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -269,7 +268,7 @@ func (s *State) finish(p *plan) {
 	scratches.Put(w)
 }
 
-// unitsOf makes the units of scratch those of a chunk's rows.
+// unitsOf sets the units of scratch to those of a chunk's rows.
 func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 	w.units.All, w.units.Own = p.unit, w.units.Own[:0]
 	if len(s.units.Own) > 0 {
@@ -279,13 +278,12 @@ func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 	}
 }
 
-// MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary. A state
-// that travels gives the same bits as one that stays. The zero State has no shape, so it has no
-// such form: that is an error that wraps [ErrShape]. One of more numbers than UnmarshalBinary takes
-// on this architecture is an error that wraps [ErrUnsupported].
+// MarshalBinary returns the state in a format that any machine can read with UnmarshalBinary,
+// without a change of bits. The error is [ErrShape] for the zero State, which has no shape, and
+// [ErrUnsupported] for more numbers than UnmarshalBinary can read on this architecture.
 func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// AppendBinary appends what MarshalBinary returns to data.
+// AppendBinary appends the result of MarshalBinary to data.
 func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	if err := s.checkOpen(); err != nil {
 		return nil, err
@@ -306,16 +304,16 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// form is the state as it travels.
+// form returns the state in the form that is marshaled.
 func (s *State) form() online.Form {
 	return online.Form{B: s.b, H: s.h, L: s.l, D: s.d, Keys: s.keys, Tree: s.tree, Units: s.units,
 		Rotated: s.rotated, Sinks: s.sinks}
 }
 
-// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that it cannot have
-// written is an error that wraps [ErrFormat], and leaves the state as it is. So does [ErrMemory],
-// if the system has no memory. It cannot know whether there are keys and values with these maxima,
-// sums and outputs: a row that has seen something may have any, with a sum of at least 1.
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote. The error is [ErrFormat] for
+// data that MarshalBinary cannot have written, and [ErrMemory] if the system has too little memory;
+// the state has not changed then. It cannot check that keys and values with these maxima, sums and
+// outputs exist: a row that has seen a key may have any numbers, with a sum of at least 1.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if err := s.checkOpen(); err != nil {
 		return err

@@ -10,33 +10,32 @@ import (
 	"github.com/seed-1415985d/attn/internal/segment"
 )
 
-// Update adds a chunk of any number of keys, which follow those of the Updates before:
+// Update adds a chunk of any number of keys, after the keys of earlier Updates:
 //
 //	q [B, H, L, D]      the same queries each time
 //	k [B, KVH, n, D]    the keys at positions Keys() to Keys()+n−1
 //	v [B, KVH, n, Dv]
 //
-// Options mean what they mean to [Attend], with these differences. Mask and Bias [B or 1, H or 1,
-// L, n] cover the chunk, and KeyLens says how many keys of the chunk exist. Rows beyond QueryLens
-// do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
-// of the state; a state that begins with key j of a longer sequence takes Offset = position of
-// query 0 − j, so it is at most 2²⁹ either way. BottomRight is an error because the number of keys
-// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once;
-// they must be the same in every Update that has them. LSE belongs to Finish. Weights are not
-// supported: they need the final maximum.
+// Options are as in [Attend], with these differences. Mask and Bias [B or 1, H or 1, L, n] cover
+// the chunk, and KeyLens says how many keys of the chunk exist. Rows beyond QueryLens do not see
+// the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key of the
+// state; for a state that begins with key j of a longer sequence, Offset is the position of query 0
+// minus j, so its range is −2²⁹ to 2²⁹. BottomRight is an error because the number of keys is not
+// known yet: use TopLeft and Offset. Sinks are kept until Finish, which counts them once; they must
+// be the same in every Update that has them. LSE is an output of Finish. Weights are not supported,
+// because they need the final maximum.
 //
-// Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
-// the Scale, or with Integers of the Scale times the scale of the row's query. The first Update
-// decides which the state has. An Update in another unit brings both to natural units, with one
-// rounding of each maximum; what overflows there becomes the largest number.
+// Scores are in natural units with Softcap, Bias or Slopes, and otherwise in units of the Scale, or
+// with Integers of the Scale times the scale of the row's query. The first Update sets the unit of
+// the state. An Update in another unit converts both to natural units, with one rounding of each
+// maximum; maxima that overflow become the largest number.
 //
-// Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
-// An Update over values that are not, or the other way round, first rotates the outputs so far,
-// with rounding errors of that.
+// Values of a [Store] of I8 with ValuesInKeys are rotated, and Finish rotates outputs back. If an
+// Update has rotated values after unrotated ones, or the reverse, it first rotates the outputs so
+// far, with rounding errors.
 //
-// Update allocates when the number of keys passes a power of two of segments that it has not
-// reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
-// state has not changed.
+// Update allocates when the number of segments reaches a new power of two, and returns [ErrMemory]
+// if the system has too little memory. If it returns an error, the state has not changed.
 func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	p := newPlan(Tensor{}, q, k, v, opt)
 	if err := p.initKeys(); err != nil {
@@ -48,7 +47,7 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	return s.add(&p, nil)
 }
 
-// add adds the keys of a validated call: of some sequences, if it is over several.
+// add adds the keys of a validated call; seqs are its sequences, if it has several.
 func (s *State) add(p *plan, seqs []*Sequence) error {
 	if p.lk > 0 && !p.q.empty() {
 		u, err := s.beginAdd(p, seqs)
@@ -68,8 +67,7 @@ func (s *State) add(p *plan, seqs []*Sequence) error {
 	return nil
 }
 
-// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
-// state's.
+// beginAdd reserves memory for the keys of a call, and makes the units of call and state equal.
 func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
 	nodes, kept := s.tree.Shape.Replay(s.keys, s.keys+p.lk)
 	if err := s.reserve(nodes - len(s.tree.Rows)); err != nil {
@@ -92,7 +90,7 @@ func (s *State) countAdd(p *plan) {
 	runtime.KeepAlive(s) // and with it its memory
 }
 
-// initUpdate validates the arguments of an Update but for its keys.
+// initUpdate validates the arguments of an Update except its keys.
 func (s *State) initUpdate(p *plan, opt *Options) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -101,8 +99,8 @@ func (s *State) initUpdate(p *plan, opt *Options) error {
 }
 
 // UpdateSequence is [State.Update] over all tokens of a sequence, for parts of a context that are
-// held in pages, here or elsewhere, and merged: the first token of the sequence is at position
-// Keys(), and tokens that DropBefore took do not exist, as if masked.
+// in pages, here or elsewhere, and are merged: the first token of the sequence is at position
+// Keys(), and dropped tokens do not exist, as if masked.
 //
 //	q [1, H, L, D]      the same queries each time
 //
@@ -120,11 +118,11 @@ func (s *State) UpdateSequence(q Tensor, seq *Sequence, opt *Options) error {
 	return s.add(&p, nil)
 }
 
-// UpdateSequences is [State.UpdateSequence] over several sequences, whose tokens follow each other:
-// Mask, Bias and Blocks cover those of all. The sequences may be of several stores that differ in
-// their number of pages only. Each but the last has a multiple of [Block] tokens, or the result has
-// other roundings. It takes less time than an update for each, and an error leaves the state as it
-// was.
+// UpdateSequences is [State.UpdateSequence] over the concatenated tokens of several sequences:
+// Mask, Bias and Blocks cover all of them. The sequences may be of several stores that differ only
+// in their number of pages. Each but the last must have a multiple of [Block] tokens, or the result
+// has other roundings. It is faster than an update for each, and an error leaves the state
+// unchanged.
 func (s *State) UpdateSequences(q Tensor, seqs []*Sequence, opt *Options) error {
 	tokens, err := beginUpdates(seqs)
 	if err != nil {
@@ -138,7 +136,7 @@ func (s *State) UpdateSequences(q Tensor, seqs []*Sequence, opt *Options) error 
 	return s.add(&p, seqs)
 }
 
-// beginUpdates registers an update over several sequences, and returns how many tokens these have.
+// beginUpdates registers an update over several sequences, and returns their number of tokens.
 func beginUpdates(seqs []*Sequence) (tokens int, err error) {
 	if len(seqs) == 0 {
 		return 0, fail(ErrOption, "seqs is empty, want at least one sequence")
@@ -147,7 +145,7 @@ func beginUpdates(seqs []*Sequence) (tokens int, err error) {
 		return 0, err
 	}
 	for _, seq := range seqs {
-		tokens = min(tokens+seq.table.Len(), maxLength+1) // which is refused
+		tokens = min(tokens+seq.table.Len(), maxLength+1) // a number that is refused
 	}
 	return tokens, nil
 }
@@ -172,7 +170,7 @@ func (s *State) initSequence(p *plan, store *Store, tokens int, opt *Options) er
 	return s.initUpdate(p, opt)
 }
 
-// initUpdate validates the arguments of an Update of a state but for its keys.
+// initUpdate validates the arguments of an Update of a state except its keys.
 func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 	if p.update = true; p.parents != nil {
 		return fail(ErrOption, "Tree is set in an Update, want nil: its last keys are not known yet")
@@ -211,7 +209,7 @@ func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 	return checkSinks("Sinks", p.sinks, sinks)
 }
 
-// checkSinks makes sure that sinks, if any, are the ones that a state has.
+// checkSinks verifies that sinks, if any, equal those of a state.
 func checkSinks(name string, sinks, has []float32) error {
 	if len(has) == 0 {
 		return nil
@@ -224,12 +222,12 @@ func checkSinks(name string, sinks, has []float32) error {
 	return nil
 }
 
-// stateUpdate is the keys of a call that go to the nodes of a state. Chunks of rows take them one
-// after another, each all of its keys, as those of Attend do. The first nodes stay as they are.
+// stateUpdate adds the keys of a call to the nodes of a state. Each chunk of rows adds all keys, as
+// in Attend. The first nodes do not change.
 type stateUpdate struct {
 	*State
 	kept int
-	seqs []*Sequence // whose tokens are the keys, if they are of several
+	seqs []*Sequence // the sequences with the keys, if there are several
 }
 
 // addChunk adds the keys to the rows of one chunk.
@@ -240,15 +238,15 @@ func (u *stateUpdate) addChunk(w *scratch, p *plan, i int) {
 		w.loadQueries(p, &c)
 		u.addRows(w, p, &c)
 	}
-	if padding > 0 { // rows that see none of the keys, though their nodes merge as others do
+	if padding > 0 { // rows that see none of the keys, but whose nodes merge as others do
 		c.row, c.rows, c.lo, c.hi = c.row+c.rows, padding, 0, 0
 		u.unitsOf(w, p, &c)
 		u.addRows(w, p, &c)
 	}
 }
 
-// addRows adds the keys to rows: their nodes go to scratch, take the keys segment by segment, and
-// go back.
+// addRows adds the keys to rows: it copies their nodes to scratch, adds the keys segment by
+// segment, and copies the nodes back.
 func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 	t := &w.tree
 	t.Shape = append(t.Shape, u.tree.Shape...)
@@ -262,7 +260,7 @@ func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 	for _, s := range u.seqs {
 		c.table, c.packed, c.from, c.keys = &s.table, &s.store.packed, s.table.First(), s.table.Len()
 		if c.position = position - c.base; sees {
-			w.fit(p) // what it knows is of the sequence before
+			w.fit(p) // its notes are for the sequence before
 			p.bound(c)
 		}
 		w.addKeys(p, c, u.keys+c.base, c.keys)
@@ -275,8 +273,8 @@ func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 	t.Reset()
 }
 
-// addKeys adds some keys to the last nodes of the tree, and new ones. They follow those before a
-// position; the chunk counts them from 0.
+// addKeys adds some keys to the last nodes of the tree, and to new ones. The first key is at
+// position; the chunk counts keys from 0.
 func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 	t, rows := &w.tree, c.heads*c.rows
 	for at, all := position, position+keys; at < all; {
@@ -298,10 +296,9 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 	}
 }
 
-// The nodes of a State: their memory, the units of their maxima, and whether their outputs are
-// rotated.
+// The nodes of a State: memory, units of maxima, and rotation of outputs.
 
-// reserve makes sure that there is memory for some more nodes.
+// reserve allocates memory for some more nodes.
 func (s *State) reserve(nodes int) error {
 	if err := s.tree.Reserve(nodes, s.rows(), s.d); err != nil {
 		return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
@@ -310,7 +307,7 @@ func (s *State) reserve(nodes int) error {
 	return nil
 }
 
-// fixUnit makes the state's unit and the plan's the same.
+// fixUnit makes the units of state and plan equal.
 func (s *State) fixUnit(w *scratch, p *plan) {
 	u := online.Units{All: p.unit}
 	if p.integers && !p.natural {
@@ -325,7 +322,7 @@ func (s *State) fixUnit(w *scratch, p *plan) {
 	}
 }
 
-// unitsOf is the units of all rows of a call in integers, in the order of a State's rows.
+// unitsOf returns the units of all rows of a call in integers, in the order of a State's rows.
 func (w *scratch) unitsOf(p *plan) []float32 {
 	x := &w.ints
 	x.row, w.q = grow(x.row, kernel.RoundUp(p.d, 4)), grow(w.q, p.d)
@@ -338,7 +335,7 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 	return units
 }
 
-// toNatural brings the maxima to natural units.
+// toNatural converts the maxima to natural units.
 func (s *State) toNatural() {
 	for i := range s.tree.Rows {
 		s.tree.Rows[i].ToNatural(s.rows(), &s.units)
@@ -346,13 +343,13 @@ func (s *State) toNatural() {
 	s.units.All, s.units.Own = 1, s.units.Own[:0]
 }
 
-// A State's outputs over values that are rotated (kind_latent.go) stay rotated until Finish, so
-// that parts which travel merge as they are. The matrix is its own inverse.
+// A State's outputs over rotated values (kind_latent.go) stay rotated until Finish, so that
+// marshaled parts merge without a change. The matrix is its own inverse.
 
-// rotation is the size of the matrix that values of the state's dimension are rotated by.
+// rotation returns the size of the matrix by which values of the state's dimension are rotated.
 func (s *State) rotation() int { return s.d & -s.d }
 
-// fixRotation makes outputs so far rotated, or not, as the values that come next.
+// fixRotation makes the outputs so far rotated, or not, like the next values.
 func (s *State) fixRotation(rotated bool) {
 	if s.rotated != rotated {
 		s.rotateNodes(s.tree.Rows)
@@ -360,7 +357,7 @@ func (s *State) fixRotation(rotated bool) {
 	s.rotated = rotated
 }
 
-// fixRotations makes copies of t's nodes rotated if those of s are.
+// fixRotations makes copies of t's nodes rotated, or not, like the nodes of s.
 func (s *State) fixRotations(t *State, copies []online.Node) {
 	if s.units.All == 0 {
 		s.rotated = t.rotated

@@ -29,9 +29,9 @@ type StoreConfig struct {
 // page holds [Block] tokens of all heads. Sequences join, grow, fork, shrink and leave;
 // [AttendSequences] attends over any number of them in one call.
 //
-// All memory for tokens is allocated by NewStore: what a [Cache] of Pages·Block tokens takes.
-// NewSequence and Fork allocate a small handle; the tables of their pages, 4 bytes for each page of
-// the store, are used again after Release. Nothing else allocates, but what [Attend] does.
+// NewStore allocates all memory for tokens: as much as a [Cache] of Pages·Block tokens. NewSequence
+// and Fork allocate a small handle; the tables of their pages, 4 bytes for each page of the store,
+// are reused after Release. Nothing else allocates, except as [Attend] does.
 //
 // All methods but Close are safe for concurrent use, and so are calls over different sequences,
 // forks of each other among them.
@@ -45,9 +45,9 @@ type Store struct {
 const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 
 // NewStore allocates a store without sequences. The error is [ErrShape] for a size outside 1 to
-// 2²⁸, a store larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys,
-// [ErrMemory] for one that the system has no memory for, [ErrOption] for a format that does not
-// exist. What [NewCache] says of memory holds for a store, too.
+// 2²⁸, a store larger than the address space, or a ValueDim above HeadDim with ValuesInKeys,
+// [ErrMemory] if the system has too little memory, [ErrOption] for a format that does not exist.
+// Notes on memory of [NewCache] apply to a store, too.
 func NewStore(c StoreConfig) (*Store, error) {
 	named := packed.Config{Name: "StoreConfig", Format: kernel.Format(c.Format),
 		Values: kernel.Format(c.ValueFormat), ValuesInKeys: c.ValuesInKeys,
@@ -61,7 +61,7 @@ func NewStore(c StoreConfig) (*Store, error) {
 	return &Store{config: c, packed: blocks, pages: pages.NewPool(c.Pages)}, nil
 }
 
-// Config returns the configuration that the store has.
+// Config returns the configuration of the store.
 func (s *Store) Config() StoreConfig { return s.config }
 
 // FreePages returns the number of pages that no sequence has.
@@ -72,13 +72,12 @@ func (s *Store) FreePages() int {
 	return s.pages.Free()
 }
 
-// MemoryUse returns the bytes that the store takes for keys and values, whatever part of them is in
-// use; 0 after Close.
+// MemoryUse returns the bytes allocated for keys and values, used or not; 0 after Close.
 func (s *Store) MemoryUse() int { return len(s.packed.Data) }
 
-// Close gives the store's memory back. Calls over its sequences that begin later return
-// [ErrClosed], as does closing it again. Closing a store while another goroutine uses one of its
-// sequences ends the program.
+// Close releases the store's memory. Later calls over its sequences return [ErrClosed], as does
+// closing it again. Closing a store while another goroutine uses one of its sequences ends the
+// program.
 func (s *Store) Close() error {
 	if s == nil {
 		return nil
@@ -105,19 +104,19 @@ func (s *Store) copyPage(dst, src int32) {
 	}
 }
 
-// Sequence is the tokens of one sequence in the pages of a [Store]. It is made by
-// [Store.NewSequence] or [Sequence.Fork].
+// Sequence is the tokens of one sequence in the pages of a [Store], from [Store.NewSequence] or
+// [Sequence.Fork].
 //
 // Positions count from the first token that was ever appended: dropping tokens from the front does
 // not renumber those after them.
 //
 // Any number of goroutines may attend over a sequence, Read it and Save it at the same time. The
-// methods that change it, Load among them, need it for themselves, and are safe beside anything
-// that happens to other sequences. Release may come at any time.
+// methods that change it, Load among them, need exclusive use of it, and are safe concurrently with
+// calls on other sequences. Release may be called at any time.
 type Sequence struct {
 	store *Store
 	table pages.Table
-	calls atomic.Int64 // that are running; negative from Release on
+	calls atomic.Int64 // running calls; negative from Release on
 }
 
 // released is added to Sequence.calls by Release.
@@ -135,7 +134,7 @@ func (s *Sequence) beginCall() error {
 	return nil
 }
 
-// begin is beginCall that says why the sequence is closed. It is empty if it is not.
+// begin is beginCall that returns the reason why the sequence is closed, or "".
 func (s *Sequence) begin() (closed string) {
 	const why = "was released, or is not from NewSequence"
 	for s.store != nil {
@@ -155,7 +154,7 @@ func (s *Sequence) begin() (closed string) {
 }
 
 // endCall is called after a beginCall that returned no error. The last call over a released
-// sequence gives its pages back.
+// sequence frees its pages.
 func (s *Sequence) endCall() {
 	if s.calls.Add(-1) == released {
 		s.store.pages.Release(&s.table)
@@ -163,14 +162,14 @@ func (s *Sequence) endCall() {
 	runtime.KeepAlive(s) // and with it its memory
 }
 
-// inOneStore and inStoresAlike are what sequences of a call may be in.
+// inOneStore and inStoresAlike say which stores the sequences of a call may be in.
 const (
 	inOneStore = iota
 	inStoresAlike
 )
 
-// beginCalls registers a call over sequences, which must be of one store that is open, or of such
-// whose blocks are alike. It registers none if there is an error.
+// beginCalls registers a call over sequences, which must be of one open store, or of open stores
+// with equal block layouts. It registers none if there is an error.
 func beginCalls(seqs []*Sequence, in int) (err error) {
 	for i, s := range seqs {
 		if s == nil {
@@ -200,9 +199,9 @@ func endCalls(seqs []*Sequence) {
 	}
 }
 
-// Release ends the use of the handle, and gives back the pages that no other sequence has: at once,
-// or when the calls that are running have ended. From then on every method returns [ErrClosed],
-// whatever becomes of the pages; Len, First and PagesFor return 0, and Release does nothing.
+// Release ends the use of the handle, and frees the pages that no other sequence has: at once, or
+// when running calls have ended. From then on every method returns [ErrClosed]; Len, First and
+// PagesFor return 0, and Release does nothing.
 func (s *Sequence) Release() {
 	if s == nil {
 		return
@@ -222,8 +221,7 @@ func (s *Sequence) Release() {
 	}
 }
 
-// Len returns the position after the last token: the number of tokens, with those that DropBefore
-// took.
+// Len returns the position after the last token: the number of tokens, dropped ones included.
 func (s *Sequence) Len() int {
 	if s.calls.Load() < 0 {
 		return 0
@@ -231,7 +229,7 @@ func (s *Sequence) Len() int {
 	return s.table.Len()
 }
 
-// First returns the position of the first token that is there: as many as DropBefore took.
+// First returns the position of the first token that was not dropped: the number of dropped tokens.
 func (s *Sequence) First() int {
 	if s.calls.Load() < 0 {
 		return 0
@@ -239,8 +237,8 @@ func (s *Sequence) First() int {
 	return s.table.First()
 }
 
-// PagesFor returns how many free pages of the store appending n tokens would take, a copy of a
-// shared page included.
+// PagesFor returns the number of free pages that appending n tokens would use, including a copy of
+// a shared page.
 func (s *Sequence) PagesFor(n int) int {
 	if s.beginCall() != nil {
 		return 0
@@ -254,11 +252,11 @@ func (s *Sequence) PagesFor(n int) int {
 //	k [1, KVHeads, n, HeadDim]
 //	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
-// If the store has too few free pages, the error is [ErrCapacity], says how many are missing, and
-// nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
-// of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
+// If the store has too few free pages, the error is [ErrCapacity] and says how many are missing,
+// and nothing has changed. Positions above 2²⁸ are [ErrLength]. In a store of I8 or I4, elements
+// that are not finite, or too large to be rotated, are [ErrOption].
 //
-// [Pool.AppendSequence] takes all workers.
+// [Pool.AppendSequence] uses all workers.
 func (s *Sequence) Append(k, v Tensor) error {
 	if err := s.beginCall(); err != nil {
 		return err
@@ -272,7 +270,7 @@ func (s *Sequence) Append(k, v Tensor) error {
 	return err
 }
 
-// beginAppend validates tokens and takes pages for them, in a call that has begun.
+// beginAppend validates tokens and reserves pages for them, in a call that has begun.
 func (s *Sequence) beginAppend(x *writing) error {
 	x.blocks, x.table, x.at = &s.store.packed, &s.table, s.table.Len()
 	if err := checkTokens(x.blocks, &x.k, &x.v, 1); err != nil {
@@ -290,7 +288,7 @@ func (s *Sequence) beginAppend(x *writing) error {
 	return nil
 }
 
-// errPages is the error where something of size n needs more pages than are free.
+// errPages is the error if what, of size n, needs more pages than are free.
 func (s *Store) errPages(what string, n, need, free int) error {
 	return fail(ErrCapacity, what+" takes %d pages: %d are missing, as %d of %d are free",
 		n, need, need-free, free, s.config.Pages)
@@ -312,9 +310,9 @@ func (s *Sequence) Truncate(n int) error {
 }
 
 // DropBefore drops the tokens before a position: for attention they do not exist any more, as if
-// they were masked. The pages in which no token is left are free again. Positions go on counting,
-// so the others keep theirs. Tokens that were dropped before may be dropped again. The position is
-// 0 to Len, or the error is [ErrLength].
+// they were masked. Pages without remaining tokens are freed. The other tokens keep their
+// positions. Tokens that were dropped before may be dropped again. The position is 0 to Len, or the
+// error is [ErrLength].
 func (s *Sequence) DropBefore(position int) error {
 	if err := s.beginCall(); err != nil {
 		return err
@@ -328,9 +326,9 @@ func (s *Sequence) DropBefore(position int) error {
 	return nil
 }
 
-// Fork returns a sequence with the same tokens in the same pages: no token is copied. Whichever of
-// them appends first to the last page, if that is not full, gets a copy of this page. The fork of a
-// released sequence is a released one: its methods return [ErrClosed].
+// Fork returns a sequence with the same tokens in the same pages: no token is copied. The first of
+// the two that appends to the last page, if that is not full, gets a copy of this page. The fork of
+// a released sequence is a released one: its methods return [ErrClosed].
 func (s *Sequence) Fork() *Sequence {
 	if s.beginCall() != nil {
 		return new(Sequence)
@@ -344,7 +342,7 @@ func (s *Sequence) Fork() *Sequence {
 //	k [1, KVHeads, n, HeadDim]
 //	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
-// What [Cache.Read] says of formats holds here, too. If these tokens are not there, the error is
+// Formats are as in [Cache.Read]. If the sequence does not hold all of these tokens, the error is
 // [ErrLength].
 func (s *Sequence) Read(k, v Tensor, from int) error {
 	if err := s.beginCall(); err != nil {
@@ -367,8 +365,8 @@ func (s *Sequence) Read(k, v Tensor, from int) error {
 }
 
 // Keep is [Cache.Keep] for a sequence. Pages that are shared with others are copied before tokens
-// are moved to them. If the store has too few free pages for that, the error is [ErrCapacity], says
-// how many are missing, and nothing has changed.
+// are moved to them. If the store has too few free pages for that, the error is [ErrCapacity] and
+// says how many are missing, and nothing has changed.
 func (s *Sequence) Keep(indices []int) error {
 	if err := s.beginCall(); err != nil {
 		return err
@@ -390,9 +388,9 @@ func (s *Sequence) Keep(indices []int) error {
 	return nil
 }
 
-// Save writes the tokens to w in a form that any machine can read with [Sequence.Load], page by
-// page: about as many bytes as their pages take. It returns how many were written. The same tokens
-// give the same bytes, those of [Cache.Save] with a batch of 1. Errors of w are wrapped.
+// Save writes the tokens to w in a format that any machine can read with [Sequence.Load], page by
+// page: about as many bytes as their pages have. It returns how many were written. The same tokens
+// give the same bytes, also by [Cache.Save] with a batch of 1. Errors of w are wrapped.
 func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 	if err := s.beginCall(); err != nil {
 		return 0, err
@@ -407,7 +405,7 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 	return to.End()
 }
 
-// header is that of a file of the store's tokens.
+// header returns the header of a file of the store's tokens.
 func (s *Store) header(first, length int) file.Header {
 	c := &s.config
 	return file.Header{Format: s.packed.K.Format, ValueFormat: s.packed.V.Format,
@@ -415,16 +413,16 @@ func (s *Store) header(first, length int) file.Header {
 		First: first, Length: length}
 }
 
-// Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
-// format, with whatever pages, or [Cache.Save] from such a cache with a batch of 1. It reads
-// exactly what Save wrote, so r may hold several sequences one after another, and returns how
-// many bytes were read.
+// Load replaces the tokens by tokens that [Sequence.Save] wrote from a store of the same shape and
+// format, with any number of pages, or [Cache.Save] from such a cache with a batch of 1. It reads
+// exactly the bytes that Save wrote, so r may hold several sequences one after another, and returns
+// how many were read.
 //
-// The tokens go to free pages of the store first, and the pages before go back only then: if the
-// free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of
-// another shape is [ErrShape], of another Format or ValuesInKeys [ErrOption]. What Save cannot have
-// written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it
-// has too few. Other errors of r are wrapped. After any error the tokens are those that there were.
+// The new tokens are read into free pages of the store before the old pages are freed: if there are
+// too few, the error is [ErrCapacity] and says how many are missing. It is [ErrShape] for a store
+// of another shape, [ErrOption] for another Format or ValuesInKeys, and [ErrFormat] for bytes that
+// Save cannot have written; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if
+// it has too few. Other errors of r are wrapped. After any error the tokens have not changed.
 func (s *Sequence) Load(r io.Reader) (n int64, err error) {
 	if err := s.beginCall(); err != nil {
 		return 0, err
@@ -438,7 +436,7 @@ func (s *Sequence) Load(r io.Reader) (n int64, err error) {
 	return from.N(), err
 }
 
-// readPages replaces the tokens by those of a file whose header was read.
+// readPages replaces the tokens by the tokens of a file whose header was read.
 func (s *Sequence) readPages(from *file.TokenReader, first, length int) error {
 	t, need, free, ok := s.store.pages.Replacement(&s.table, first, length)
 	if !ok {

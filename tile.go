@@ -9,9 +9,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
-// whose scores are products and nothing more: most are like that. The kernels are called in turn,
-// with operands checked once for all tiles and nothing to choose between.
+// fullTiles computes rows of the chunk from row on that see the whole block and whose scores are
+// plain products; most tiles are like that. The kernels are called one after another, without
+// choices, with operands checked once for all tiles.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *online.State, b *blockKeys, row, rows int) {
 	if p.fullIntegers {
 		integerKind{}.fullTiles(w, p, c, st, b, c.at+row, rows)
@@ -26,7 +26,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *online.State, b *blockKeys, r
 	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	operand.Reads(k, Block*d)
 	w.layout.Reads(v)
-	if b.partly { // parts alike in size, instead of a small rest
+	if b.partly { // parts of similar size, instead of a small rest
 		parts := (rows + maxTileRows - 1) / maxTileRows
 		n = kernel.RoundUp((rows+parts-1)/parts, kernel.SplitRows)
 	}
@@ -40,8 +40,8 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *online.State, b *blockKeys, r
 	}
 }
 
-// fullTileOf returns what tiles of up to n rows have in common, but for keys and values. It checks
-// the memory of rows rows, whose state begins with m, l and o.
+// fullTileOf returns the common part of tiles of up to n rows, without keys and values. It checks
+// the memory of rows rows, whose state begins at m, l and o.
 func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.FullTile {
 	operand.Reads(q, rows*p.d)
 	operand.Writes(w.s, min(n, rows)*Block)
@@ -54,8 +54,8 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.
 		C:       p.c, Layout: &w.layout, Queue: &w.queue}
 }
 
-// addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
-// values of a block that they weigh.
+// addValues turns the scores of a tile, from row at of w.s on, into weights, and adds the weighted
+// values of a block.
 func (w *scratch) addValues(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	row := c.at + t.row
 	var visible []uint64
@@ -74,7 +74,7 @@ func (w *scratch) addValues(p *plan, c *chunk, st *online.State, b *blockKeys, t
 	}
 }
 
-// weighed is scores that become weights: those of keys lo to hi−1 of some rows.
+// weighed describes scores that become weights: of keys [lo, hi) and some rows.
 type weighed struct {
 	row, rows         int // in the state,
 	at                int // and where they begin in scratch.s
@@ -83,7 +83,7 @@ type weighed struct {
 	keyScales, scales []float32 // in float32: of keys, to multiply scores by, and of values, if any
 }
 
-// weigh makes weights of scores, and reports whether some row has seen no score above −Inf.
+// weigh turns scores into weights, and reports whether some row has seen no score above −Inf.
 func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
 	keyScales, scales, visible := of.keyScales, of.scales, of.visible
 	row, rows, lo, hi := of.row, of.rows, of.lo, of.hi
@@ -106,15 +106,15 @@ func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
 	return masked
 }
 
-// addFew adds a span of a cache or store, all of whose keys few rows see, with scores that are
-// products and nothing more. It is the loop of span.go for one tile, written out: few rows wait for
-// memory, and each pause between two kernels costs several times as long as it lasts, so nothing is
-// asked for that is the same for all blocks (docs/decisions/kernels.md has the figures).
+// addFew adds a span of a cache or store for few rows that see all of its keys, with scores that
+// are plain products. It is the loop of span.go for one tile, written out: few rows wait for
+// memory, and each pause between two kernels costs several times its length, so everything that is
+// the same for all blocks is computed before (docs/decisions/kernels.md has the figures).
 func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
-	// to look for the place of each block between kernels would let memory pause
+	// looking for each block between kernels would let memory pause
 	var places [Segment / Block]int
 	b := blockKeys{hi: Block, equal: true, data: p.findBlocks(c, s.first, places[:s.blocks])}
-	w.values(p, c, &b) // as they are: for so few rows nothing is copied
+	w.values(p, c, &b) // in place: for so few rows nothing is copied
 	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	q, m, l, o := w.queries(p, c, 0), st.M[c.at:], st.L[c.at:], st.O[c.at*p.oStride:]
 	direct := p.full && p.valueKind == kindPanels && (s.blocks > 1 || s.hi == Block)
@@ -147,8 +147,8 @@ func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
 	}
 }
 
-// windowAfter is a pointer for kernels that read the first of some blocks from byte at on: a window
-// before what comes a window later, which in a store is elsewhere.
+// windowAfter returns the pointer for kernels that read the first of some blocks from byte at on: a
+// window before the byte that is read a window later, which in a store may be in another page.
 func (p *plan) windowAfter(data []byte, places []int, at int) uintptr {
 	block, later := p.packed.Size, at+kernel.PrefetchWindow
 	if i := later / block; i < len(places) {
@@ -157,8 +157,8 @@ func (p *plan) windowAfter(data []byte, places []int, at int) uintptr {
 	return operand.Address(data, places[0]+at)
 }
 
-// addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read
-// it as it is kept, or it is the last one, of which there are fewer keys.
+// addFewBlock is the step of addFew for a block that is not a full tile: kernels read its format in
+// place, or it is the last one, with fewer keys.
 func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys, q,
 	o []float32) (masked bool) {
 	var visible []uint64

@@ -7,12 +7,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
-// optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
-// ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
-// none. It reports whether every row sees every key of the block; if not, the keys that a row sees
-// have their bits set in w.visible.
+// optionScores turns a tile's products, from row at of w.s on, into scores: it applies softcap,
+// bias and ALiBi if they are given, and the scale with the first of these; without them the scale
+// is left out. It reports whether every row sees every key of the block; if not, w.visible has a
+// bit for each key that a row sees.
 func (w *scratch) optionScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) (full bool) {
-	if p.natural { // some are asked for
+	if p.natural { // an option needs natural scores
 		w.naturalOptions(p, c, b, t, at)
 	}
 	if full = t.uniform && t.lo == 0 && t.hi == Block; !full {
@@ -21,7 +21,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *blockKeys, t *tile, at int)
 	return full
 }
 
-// naturalOptions is what optionScores does with scores.
+// naturalOptions applies the options to scores.
 func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
@@ -37,7 +37,7 @@ func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at in
 	}
 }
 
-// rowScores makes scores of a tile's products whose rows are of one sequence.
+// rowScores turns a tile's products into scores, for rows of one sequence.
 func (w *scratch) rowScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	u := p.scoreScale
 	switch {
@@ -66,7 +66,7 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	}
 }
 
-// softcap caps the tile's scores: at once where they are side by side.
+// softcap caps the tile's scores: at once if they are contiguous.
 func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 	if t.lo == 0 && t.hi == Block {
 		floats.Softcap(tuned.ISA, w.s[at*Block:][:t.rows*Block], most, factor)
@@ -77,14 +77,14 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 	}
 }
 
-// int8Scores makes natural scores of products, and options of these, row by row, since each row has
+// int8Scores turns products into natural scores and applies options, row by row, since each row has
 // its unit.
 func (w *scratch) int8Scores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	for r := range t.rows {
 		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
 		if p.softcap > 0 {
-			floats.Softcap(tuned.ISA, s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
+			floats.Softcap(tuned.ISA, s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf·0 is NaN
 			u = 1
 		}
 		if b.biased {
@@ -96,7 +96,7 @@ func (w *scratch) int8Scores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	}
 }
 
-// scaleScores multiplies the tile's scores: at once where they are side by side.
+// scaleScores multiplies the tile's scores: at once if they are contiguous.
 func (w *scratch) scaleScores(u float32, t *tile, at int) {
 	if t.lo == 0 && t.hi == Block {
 		s := w.s[at*Block:][:t.rows*Block]
@@ -142,15 +142,15 @@ func (w *scratch) addBias(p *plan, c *chunk, b *blockKeys, t *tile, at int, u fl
 	}
 }
 
-// biasRows is the biases of some rows of scores, every step-th one of a tile.
+// biasRows is the biases of every step-th row of a tile.
 type biasRows struct {
 	s, bias            []float32
 	seen               []uint64 // keys that the rows see
 	rows, step, stride int      // biases are stride apart
 }
 
-// seeBias is addBias of some rows whose biases are looked at, too: a few rows at a time, which the
-// L1 cache holds.
+// seeBias is addBias of some rows that also finds which keys the bias hides: a few rows at a time,
+// which the L1 cache holds.
 func (w *scratch) seeBias(b *blockKeys, t *tile, of *biasRows, u float32) {
 	const few = 8
 	step, stride := of.step, of.stride
@@ -165,7 +165,7 @@ func (w *scratch) seeBias(b *blockKeys, t *tile, of *biasRows, u float32) {
 	}
 }
 
-// visibleKeys leaves a bit in w.visible for each key of the block that a row sees by its position,
+// visibleKeys sets a bit in w.visible for each key of the block that a row sees by its position,
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
@@ -174,7 +174,7 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *blockKeys, t *tile, at int) 
 		return
 	}
 	seen := kernel.LowBits(t.hi) &^ kernel.LowBits(t.lo)
-	more, i := p.locate(0, c.row+t.row) // of the query's rows more have been
+	more, i := p.locate(0, c.row+t.row) // rows of the query before this one
 	for r := range visible {
 		if !t.uniform && (r == 0 || more == 0) {
 			lo, hi := p.keyRange(c, i)

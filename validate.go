@@ -12,11 +12,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Arguments become a plan here, or an error.
+// Validation: arguments become a plan, or an error.
 
-// newPlan takes the arguments of one call, not yet validated. It returns a value, and no later step
-// stores a slice through a pointer: then the compiler can see that the caller's buffers do not
-// escape, and leaves them on the caller's stack. Inlined it would be copied three times.
+// newPlan returns a plan of the arguments of one call, not yet validated. It returns a value, and
+// no later step stores a slice through a pointer, so that the compiler sees that the caller's
+// buffers do not escape, and leaves them on the caller's stack. Inlined, it would be copied three
+// times.
 //
 //go:noinline
 func newPlan(dst, q, k, v Tensor, opt *Options) plan {
@@ -26,7 +27,8 @@ func newPlan(dst, q, k, v Tensor, opt *Options) plan {
 	return plan{dst: dst, q: q, source: source{k: k, v: v}, bufferOptions: opt.bufferOptions()}
 }
 
-// noOptions is what nil stands for. (To zero it for each small call takes a few per cent.)
+// noOptions stands for nil Options. (Zeroing a new one in each call would slow small calls by a few
+// per cent.)
 var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
@@ -49,8 +51,8 @@ func (p *plan) init(opt *Options) error {
 	return p.initCall(k.B, opt)
 }
 
-// initPacked validates the arguments of a call over the tokens of a cache, of which each batch
-// entry has length, or over sequences of a store.
+// initPacked validates the arguments of a call over a cache with length tokens in each batch entry,
+// or over sequences of a store.
 func (p *plan) initPacked(s *packed.Blocks, batch, length int, opt *Options) error {
 	p.packed, p.unrotate = s, s.Unrotate
 	p.kvHeads, p.lk, p.d, p.dv = s.Heads, length, s.D, s.DV
@@ -60,7 +62,7 @@ func (p *plan) initPacked(s *packed.Blocks, batch, length int, opt *Options) err
 	return p.initCall(batch, opt)
 }
 
-// initCall validates all but the keys and values.
+// initCall validates all arguments except keys and values.
 func (p *plan) initCall(batch int, opt *Options) error {
 	if err := p.initQueries(batch); err != nil {
 		return err
@@ -126,8 +128,8 @@ func (p *plan) initOptions(opt *Options) error {
 	if opt == nil {
 		opt = &noOptions
 	}
-	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need
-	// not look.
+	// The scratch of a call. With 64-bit ints it cannot be too large, so quick validation need not
+	// check it.
 	if _, ok := views.Product(4*Block, p.d+p.dv); !ok && !p.empty() {
 		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture",
 			p.d, p.dv, maxElements/4/Block)
@@ -202,12 +204,12 @@ func (p *plan) initPairs(opt *Options) error {
 		return err
 	}
 	if keys == 0 {
-		p.weights = Tensor{} // nothing to write; its rows could begin anywhere
+		p.weights = Tensor{} // nothing to write; its rows could have any offset
 	}
 	return checkDistinct("Weights", &p.weights)
 }
 
-// checkMemory makes sure that outputs are apart from each other and from inputs.
+// checkMemory verifies that outputs share no memory with each other and with inputs.
 func (p *plan) checkMemory() error {
 	all := [...]views.Extent{
 		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), views.ExtentOfSlice("LSE", p.lse),
@@ -250,7 +252,7 @@ func (p *plan) initScalars(opt *Options) error {
 	}
 	most := maxLength
 	if p.update {
-		most *= 2 // a position and the state's first key are each that far
+		most *= 2 // a position and the state's first key each have that range
 	}
 	if p.offset < -most || p.offset > most {
 		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -most, most)
@@ -291,8 +293,8 @@ func (p *plan) initLengths() error {
 	return views.CheckLengths("KeyLens", p.keyLens, p.batch, p.lk)
 }
 
-// checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a
-// batch or head dimension of 1 stands for all; the view is changed to say so by a stride of 0.
+// checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a batch or head
+// dimension of 1 stands for all, and its stride becomes 0.
 func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
 	return checkOptionView(name, v, p, broadcast, p.lq, p.lk)
 }
@@ -302,7 +304,7 @@ func checkOptionView[T any](
 	name string, v *View[T], p *plan, broadcast bool, rows, cols int,
 ) error {
 	view := *v
-	if cols == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
+	if cols == 0 && v.D == 0 { // no keys: like other empty views
 		view.L, view.D = 0, 1
 	}
 	if err := checkView(name, &view); err != nil {
@@ -326,9 +328,9 @@ func checkOptionView[T any](
 	return nil
 }
 
-// quickValid reports that a call's views are such that none of the thorough checks could object,
-// and that no option refers to further memory. Most calls are like that, and a small call would
-// take longer to check than to compute. Any doubt is an answer of no.
+// quickValid reports that a call's views are certain to pass the thorough checks, and that no
+// option refers to further memory. Most calls are like that, and for a small call the thorough
+// checks would cost more than the computation. In doubt it returns false.
 func (p *plan) quickValid(batch int) bool {
 	dst, q, k, v := &p.dst, &p.q, &p.k, &p.v
 	var kEnd, vEnd int
@@ -351,25 +353,25 @@ func (p *plan) quickValid(batch int) bool {
 	return true
 }
 
-// apart reports that the memory of one view, which begins with its first element and has some, ends
-// before that of another begins, or begins after it.
+// apart reports that the memory of view a, which has elements, ends before view b begins, or begins
+// after its end.
 func apart(a, b *Tensor, aEnd, bEnd int) bool {
 	const size = unsafe.Sizeof(a.Data[0])
 	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
 	return aBegin+uintptr(aEnd)*size <= bBegin || bBegin+uintptr(bEnd)*size <= aBegin
 }
 
-// onlyScalars reports that no option but numbers is given.
+// onlyScalars reports that only numeric options are given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Keys.none() && o.Bias.none() &&
 		o.Weights.none() && o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil &&
 		o.QueryLens == nil && o.KeyLens == nil && o.Documents == nil && o.KeyDocuments == nil
 }
 
-// compact is the index after the last element of a view to which no check could object, of which
-// none repeats: positions, heads and batches follow each other without touching, in this order or
-// with heads inside positions, nothing in its size overflows, and its buffer is long enough. Then
-// its strides are explicit. For any other view it is 0.
+// compact returns the index after the last element of a valid view without repeated elements:
+// positions, heads and batches do not overlap, in this order or with heads inside positions, no
+// size overflows, and the buffer is long enough. Then its strides are made explicit. For any other
+// view it returns 0.
 func (v *View[T]) compact() (end int) {
 	if bits.UintSize < 64 || v.B <= 0 || v.H <= 0 || v.L <= 0 || v.D <= 0 ||
 		uint(v.B|v.H|v.L|v.D) >= maxLength {
@@ -391,7 +393,7 @@ func (v *View[T]) compact() (end int) {
 	batch := heads + positions + v.D
 	end = (v.B-1)*v.SB + batch
 	distinct := v.B == 1 || v.SB >= batch
-	switch { // where a dimension is 1, its stride does not matter
+	switch { // the stride of a dimension of 1 does not matter
 	case v.L == 1:
 		distinct = distinct && (v.H == 1 || v.SH >= v.D)
 	case v.H == 1:

@@ -13,7 +13,7 @@ func (p *plan) initLists(opt *Options) error {
 	}
 	v := &p.lists
 	view := *v
-	if v.D == 0 { // as a view that is empty otherwise
+	if v.D == 0 { // like other empty views
 		view.L, view.D = 0, 1
 	}
 	if err := checkView("Keys", &view); err != nil {
@@ -48,7 +48,7 @@ func (p *plan) initLists(opt *Options) error {
 	return p.checkLists()
 }
 
-// checkLists makes sure that the lists of queries that there are name keys, in order.
+// checkLists verifies that the lists of all queries name existing keys, in order.
 func (p *plan) checkLists() error {
 	for b := range p.batch {
 		if p.sequences != nil {
@@ -65,7 +65,7 @@ func (p *plan) checkLists() error {
 			queries = p.queryLens[b]
 		}
 		if b > 0 && p.lists.SB == 0 && p.queryLens == nil {
-			return nil // they are those of the first entry
+			return nil // the lists are those of the first entry
 		}
 		if err := p.checkListsOf(b, 0, queries, p.lk); err != nil {
 			return err
@@ -74,8 +74,8 @@ func (p *plan) checkLists() error {
 	return nil
 }
 
-// checkListsOf makes sure that the lists of n queries from one on name some of a number of keys.
-// Those that repeat are looked at once.
+// checkListsOf verifies that the lists of n queries from query on name keys below keys. Repeated
+// lists are checked once.
 func (p *plan) checkListsOf(b, query, n, keys int) error {
 	heads := p.lists.H
 	if p.lists.SH == 0 {
@@ -97,9 +97,9 @@ func (p *plan) checkListsOf(b, query, n, keys int) error {
 	return nil
 }
 
-// initTree validates Tree, and makes it the causal order of the queries, of which a look takes out
-// what a row does not see. Depths take the place of positions in the window: what it hides on the
-// left are tokens further up a path, and on the right of a query there is none.
+// initTree validates Tree, and treats it as a causal order of the queries, from which look removes
+// keys that a row does not see. In the window, depths replace positions: on the left it hides
+// tokens further up a path, and there are none on the right of a query.
 func (p *plan) initTree() error {
 	switch {
 	case len(p.parents) != p.lq:

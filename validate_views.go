@@ -20,22 +20,22 @@ func checkView[T any](name string, v *View[T]) error {
 	return nil
 }
 
-// checkDistinct makes sure that no two elements of an output view coincide.
+// checkDistinct verifies that no two elements of an output view coincide.
 func checkDistinct(name string, v *Tensor) error {
 	g := v.geometry()
 	return g.CheckDistinct(name)
 }
 
-// extentOf describes what a valid view touches, but not where it begins: see views.CheckApart.
+// extentOf describes the memory of a valid view, but not its address: see views.CheckApart.
 func extentOf[T any](name string, v *View[T]) views.Extent {
 	var element T
 	g := v.geometry()
 	return g.Extent(name, unsafe.Sizeof(element))
 }
 
-// What caches and stores want of their configuration, and of tokens.
+// Validation of tokens for caches and stores.
 
-// checkTokens makes sure that k and v are tokens of a number of sequences.
+// checkTokens verifies that k and v are tokens of batch sequences.
 func checkTokens(s *packed.Blocks, k, v *Tensor, batch int) error {
 	if err := checkView("k", k); err != nil {
 		return err
@@ -56,7 +56,7 @@ func checkTokens(s *packed.Blocks, k, v *Tensor, batch int) error {
 	return nil
 }
 
-// checkLatent is checkTokens where values are part of keys.
+// checkLatent is checkTokens for values that are part of keys.
 func checkLatent(s *packed.Blocks, k, v *Tensor, batch int) error {
 	switch {
 	case k.B != batch || k.H != s.Heads || k.D != s.D:
@@ -68,7 +68,7 @@ func checkLatent(s *packed.Blocks, k, v *Tensor, batch int) error {
 	return nil
 }
 
-// checkFinite makes sure that tokens have scales, if the format has some.
+// checkFinite verifies that tokens have scales, if the format needs them.
 func checkFinite(s *packed.Blocks, k, v *Tensor) error {
 	if limit := s.KeyLimit(); limit > 0 {
 		if err := checkScales("k", k, Format(s.K.Format), limit); err != nil {
@@ -81,7 +81,7 @@ func checkFinite(s *packed.Blocks, k, v *Tensor) error {
 	return nil
 }
 
-// checkScales makes sure that tokens have a scale. The error names the first one that has none.
+// checkScales verifies that tokens have a scale. The error names the first token without one.
 func checkScales(name string, x *Tensor, f Format, limit float32) error {
 	for b := range x.B {
 		for i := range x.L {
@@ -96,7 +96,7 @@ func checkScales(name string, x *Tensor, f Format, limit float32) error {
 	return nil
 }
 
-// checkOutputs makes sure that decoded tokens have elements of their own.
+// checkOutputs verifies that the outputs of Read share no elements.
 func checkOutputs(k, v *Tensor) error {
 	if err := checkDistinct("k", k); err != nil {
 		return err

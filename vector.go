@@ -60,9 +60,9 @@ func LogSumExp(x []float32) float32 {
 }
 
 // TopK writes the indices of the largest scores to dst, as many as dst has elements, or all if
-// there are fewer scores, and returns how many: in descending order of scores, equal ones by
-// ascending index, −0 equal to 0, NaN after all others. So the same scores give the same indices
-// everywhere. It panics if there are more than 2³¹ scores.
+// there are fewer scores, and returns their number. The order is descending scores, equal ones by
+// ascending index, −0 equal to 0, NaN last, so the same scores give the same indices everywhere. It
+// panics if there are more than 2³¹ scores.
 func TopK(dst []int32, scores []float32) int {
 	n := min(len(dst), len(scores))
 	if n == 0 {
