@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
@@ -139,7 +140,7 @@ func (o *serveFlags) check(f *flag.FlagSet) error {
 	for what, is := range map[string]struct {
 		names []string
 		there bool
-	}{"-alias": {o.Names, answers}, "-alias embed=": {o.EmbedNames, o.embed != ""},
+	}{"-alias ": {o.Names, answers}, "-alias embed=": {o.EmbedNames, o.embed != ""},
 		"-alias rerank=": {o.RerankNames, o.rerank != ""}} {
 		if len(is.names) > 0 && !is.there {
 			return flags.Errorf("%s%s is of a model that is not there, want its file, too", what,
@@ -164,8 +165,8 @@ func (o *serveFlags) checkBounds(said map[string]bool) error {
 	case o.Grace < 0:
 		return flags.Errorf("-grace is %v, want 0 or more", o.Grace)
 	}
-	for name, is := range map[string]int64{"read-time": int64(o.Read), "write-time": int64(o.Write),
-		"answer-time": int64(o.Answer)} {
+	for name, is := range map[string]time.Duration{"read-time": o.Read, "write-time": o.Write,
+		"answer-time": o.Answer} {
 		if is <= 0 {
 			return flags.Errorf("-%s is %v, want more than 0", name, is)
 		}
@@ -195,7 +196,7 @@ func (o *serveFlags) openModels(out, errs io.Writer) (closing func(), err error)
 	if o.path != "" || o.random {
 		model, closeModel, err := o.open()
 		if err != nil {
-			return closing, err
+			return closing, ofMemory(err)
 		}
 		open = append(open, closer(closeModel))
 		if err := o.describe(out, errs, model); err != nil {
@@ -252,16 +253,22 @@ func serveModels(args []string, _ io.Reader, out, errs io.Writer) error {
 	}
 	o.Log = log.New(errs, "attn-lm serve: ", 0)
 	s, err := serve.New(o.Config)
-	if errors.Is(err, attn.ErrMemory) {
-		return flags.Errorf("%w; want more -memory, or a shorter -context", err)
-	}
 	if err != nil {
-		return err
+		return ofMemory(err)
 	}
 	o.greet(out, errs, listener.Addr())
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(listener) }()
 	return o.watch(s, signals, failed)
+}
+
+// ofMemory names the flags of an error that the memory is too small.
+func ofMemory(err error) error {
+	if !errors.Is(err, attn.ErrMemory) {
+		return err
+	}
+	return flags.Errorf("%s; want more -memory, or a shorter -context",
+		strings.ReplaceAll(err.Error(), "Options.Memory", "-memory"))
 }
 
 // greet says where the server is, and who may ask.
