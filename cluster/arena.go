@@ -8,17 +8,17 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// arena gives out memory for tokens. It takes it from the system in slabs, each a store of one
-// shape, and gives a slab back when the last of its runs has gone; so shapes can follow each other,
-// and the bytes of all slabs never pass the limit.
+// arena allocates memory for tokens. It allocates from the system in slabs, each a store of one
+// shape, and frees a slab with its last run; so the same memory can serve one shape after another,
+// and the bytes of all slabs never exceed the limit.
 type arena struct {
 	mu          sync.Mutex
 	limit, used int64
-	slabs       map[attn.StoreConfig][]*slab // by a configuration without pages
+	slabs       map[attn.StoreConfig][]*slab // keyed by a configuration without pages
 	tokens      atomic.Int64                 // of all layers
 }
 
-// slab is a store and how many runs are in it.
+// slab is a store and the number of its runs.
 type slab struct {
 	config attn.StoreConfig // without pages
 	pages  int64
@@ -26,22 +26,22 @@ type slab struct {
 	runs   int
 }
 
-// run is tokens that follow each other in one layer of a copy, all of a segment or of an aligned
-// power of two of them. Each but the last of a layer ends at a multiple of attn.Block, so a state
-// takes them one after another.
+// run is consecutive tokens in one layer of a copy: a segment, or an aligned power of two of
+// segments. Each but the last of a layer ends at a multiple of attn.Block, so that a state can add
+// them one after another.
 type run struct {
 	*attn.Sequence
 	slab *slab
 }
 
-// slabBytes is about what a slab takes, but at most one of slabShares of all memory: what a slab of
-// one shape does not need, those of others cannot have.
+// slabBytes is the approximate size of a slab, but at most one of slabShares of all memory, because
+// other shapes cannot use the free part of a slab.
 const (
 	slabBytes  = 16 << 20
 	slabShares = 16
 )
 
-// storeConfig is the configuration of a store for a shape, of no pages yet.
+// storeConfig returns the configuration of a store for a shape, without pages.
 func (s *shape) storeConfig() attn.StoreConfig {
 	return attn.StoreConfig{KVHeads: s.KVHeads, HeadDim: s.HeadDim, ValueDim: s.ValueDim,
 		Format: s.Format, ValueFormat: s.ValueFormat, ValuesInKeys: s.ValuesInKeys}
@@ -71,8 +71,8 @@ func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	return &run{best.store.NewSequence(), best}, nil
 }
 
-// newSlab takes a slab from the system, with some pages at least, or a smaller one if there is
-// less. The lock is held.
+// newSlab allocates a slab of the usual size, or a smaller one of at least least pages if there is
+// less memory. The lock is held.
 func (a *arena) newSlab(c attn.StoreConfig, least int) (*slab, error) {
 	page := pageBytes(&c)
 	free := a.limit - a.used
@@ -102,7 +102,7 @@ func (a *arena) newSlab(c attn.StoreConfig, least int) (*slab, error) {
 	}
 }
 
-// pageBytes is about what a page takes: scales and padding come on top.
+// pageBytes estimates the size of a page, without scales and padding.
 func pageBytes(c *attn.StoreConfig) int64 {
 	bits := [...]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 8, attn.I4: 4}
 	token := int64(c.HeadDim) * bits[c.Format]
@@ -112,7 +112,7 @@ func pageBytes(c *attn.StoreConfig) int64 {
 	return int64(c.KVHeads) * attn.Block / 8 * token
 }
 
-// free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.
+// free frees a run, which nobody uses any more, and its slab if that is empty.
 func (a *arena) free(r *run) {
 	r.Release()
 	a.mu.Lock()
@@ -129,7 +129,7 @@ func (a *arena) free(r *run) {
 	}
 }
 
-// bytes is what the slabs take, and what of that has no tokens.
+// bytes returns the size of all slabs, and the part without tokens.
 func (a *arena) bytes() (used, spare int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// batch is steps of sequences of which none waits for anything. What goes to a worker is one
-// message, and copies are asked so that all workers have about as much to do for all of them.
+// batch is steps of sequences that need not wait for anything. Requests to a worker are one
+// message, and copies are chosen so that all workers have about as much work for the whole batch.
 type batch struct {
 	client *Client
 	steps  []*call
-	landed chan []*answer // of messages that have come back
+	landed chan []*answer // of messages that have an answer
 	rest   []func()       // sends messages that no step waits for
 }
 
-// add takes a step, if nothing is to be waited for before its first requests: nobody else changes
-// or reads the layer, copies have what they follow to take, nothing is cut, and the tokens go with
-// the queries to where the end is. The layer is owned then, and change is shared.
+// add adds a step, if its first requests need not wait: nobody else changes or reads the layer,
+// copies have the tokens of earlier steps, nothing is being cut, and the tokens go with the queries
+// to the end of the sequence. The call then owns the layer, and shares change.
 func (b *batch) add(c *call) (added bool) {
 	if !c.layers[c.layer].tryOwn() {
 		return false
@@ -41,7 +41,7 @@ func (b *batch) add(c *call) (added bool) {
 	return true
 }
 
-// ready prepares a step, and reports whether it waits for nothing.
+// ready prepares a step, and reports whether it need not wait.
 func (c *call) ready() bool {
 	last := c.settledEnd()
 	if last == nil || c.messageLength(0) < c.k.L {
@@ -57,8 +57,8 @@ func (c *call) ready() bool {
 	return err == nil && c.carries()
 }
 
-// settledEnd is the part that the tokens go to if they are one message, nil if there is something
-// to be waited for. It notes how many tokens there are before them.
+// settledEnd returns the part for the tokens if they are one message, or nil if the step has to
+// wait. It sets the number of tokens before them.
 func (c *call) settledEnd() *sequencePart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,13 +72,13 @@ func (c *call) settledEnd() *sequencePart {
 	return c.parts[(end-1)/c.tokens]
 }
 
-// send asks for all that steps want.
+// send sends the requests of all steps.
 func (b *batch) send(ctx context.Context) {
 	byWorker, count := b.items(), 0
 	for _, items := range byWorker {
 		count += len(items)
 	}
-	b.landed = make(chan []*answer, count) // nobody waits to say what has become of a message
+	b.landed = make(chan []*answer, count) // no goroutine waits to report the end of a message
 	for _, items := range byWorker {
 		for len(items) > 0 {
 			n := b.client.fitting(items)
@@ -93,7 +93,8 @@ func (b *batch) send(ctx context.Context) {
 	}
 }
 
-// items are what steps ask each worker, and the tokens that they send to further copies.
+// items returns the requests of steps to each worker, and sets rest to the tokens for further
+// copies.
 func (b *batch) items() map[string][]*answer {
 	var wants []want
 	for i, x := range b.steps {
@@ -119,15 +120,14 @@ func (b *batch) items() map[string][]*answer {
 	return byWorker
 }
 
-// sendRest sends tokens to workers that nothing was asked of, after the steps: they wait for none.
+// sendRest sends tokens to workers without other requests, after the requests that steps wait for.
 func (b *batch) sendRest() {
 	for _, send := range b.rest {
 		send()
 	}
 }
 
-// fitting is how many of some items go in one message: as many as a client's messages have bytes
-// for, there and back, but at least one.
+// fitting returns how many items fit one message, request and reply, at least one.
 func (c *Client) fitting(items []*answer) (n int) {
 	for bytes := 0; n < min(len(items), mostSteps); n++ {
 		x := items[n]
@@ -159,9 +159,9 @@ func (b *batch) sendItems(ctx context.Context, items []*answer) {
 	})
 }
 
-// land gives what has become of a message to those that it is of.
+// land passes the outcome of a message to its items.
 func land(ctx context.Context, items []*answer) {
-	for _, x := range items { // before a step can return, and another one waits for its copies
+	for _, x := range items { // before a step can return and another one waits for its copies
 		x.g.ride.land(x)
 	}
 	for _, x := range items {
@@ -171,8 +171,8 @@ func land(ctx context.Context, items []*answer) {
 	}
 }
 
-// wait calls end for each step: when it has what it wants, or when somebody has not answered as
-// hoped for and it is to go on alone.
+// wait calls end for each step: when it is complete, or when a worker has not answered as expected
+// and the step continues alone.
 func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 	patience := time.NewTimer(b.client.config.Patience)
 	defer patience.Stop()
@@ -202,8 +202,8 @@ func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 	}
 }
 
-// askSteps sends requests of some steps to their worker as one, and calls ended when what comes
-// back is read.
+// askSteps sends requests of some steps to their worker as one message, and calls ended when the
+// reply is read.
 func (c *Client) askSteps(ctx context.Context, items []*answer, ended func()) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	var r stepRequest
@@ -226,7 +226,7 @@ func (c *Client) askSteps(ctx context.Context, items []*answer, ended func()) {
 	})
 }
 
-// give gives the outcomes to what was asked for, or the error that there is instead.
+// give passes the outcomes, or the error instead, to the requests.
 func (r *stepReply) give(items []*answer, err error) {
 	changes, attends := r.changes, r.attends
 	for _, x := range items {

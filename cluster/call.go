@@ -12,9 +12,9 @@ import (
 //	k [1, KVHeads, n, HeadDim]
 //	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
-// When it returns no error, each copy that is still counted on has the tokens, at least one of each
-// part. A copy that did not take them while another one did is made again in the background. If it
-// returns an error, the layer has the tokens that it had before.
+// When it returns no error, every usable copy has the tokens, at least one for each part. A copy
+// that did not receive them while another one did is made again in the background. If it returns an
+// error, the layer has the same tokens as before.
 func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) error {
 	c := call{Sequence: s, layer: layer, appends: true, k: k, v: v}
 	return c.take(ctx)
@@ -25,14 +25,14 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 //	q   [1, H, L, HeadDim]     KVHeads divides H
 //	dst [1, H, L, ValueDim]
 //
-// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean
-// what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
-// last query see the last token, the other alignments take Offset. Mask, Bias and Blocks, of any
-// size, travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
+// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options are as
+// in [attn.Attend] with as many keys as the layer has tokens: with BottomRight the last query sees
+// the last token, the other alignments use Offset. Mask, Bias and Blocks, of any size, are sent to
+// the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
 // [attn.ErrUnsupported], a Tree and Keys [attn.ErrOption].
 //
-// If it returns an error, it has written nothing. With tokens of which no copy is left that is a
-// [*LostError].
+// If it returns an error, it has written nothing. The error is a [*LostError] if no copy of some
+// tokens is left.
 func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	opt *attn.Options) error {
 	c := call{Sequence: s, layer: layer}
@@ -43,15 +43,14 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 // Step is Append of k and v and then Attend of q, in one round trip: the tokens travel with the
 // queries, and the worker that holds the end of the sequence appends them before it attends.
 //
-// Step returns when one copy of the end has the tokens, and also those of other layers' steps that
-// not all copies have yet. The others follow: those of workers that are asked for something in any
-// case with the same request, those of the rest after it. Until all have them, or are given up and
-// made again, the client keeps the tokens and sends them again, and the next call that changes or
-// reads the layer waits. So no call is answered by a copy without them, and what is lost if a
-// worker dies in between is what would be lost after an Append. Workers keep nothing of a client
-// that dies in between, whatever they have taken.
+// Step returns when one copy of the end has the tokens, and the tokens of other layers' steps that
+// not all copies have yet. The other copies receive them in the background: with a request that
+// their worker gets anyway, or after it. Until all have them, or are given up and made again, the
+// client keeps the tokens and resends them, and the next call that changes or reads the layer
+// waits. So no call is answered by a copy without them, and if a worker dies meanwhile no more is
+// lost than after an Append. If the client dies meanwhile, workers free all its tokens as usual.
 //
-// If it returns an error, it has written nothing, and the layer has the tokens that it had before.
+// If it returns an error, it has written nothing, and the layer has the same tokens as before.
 func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	opt *attn.Options) error {
 	c := call{Sequence: s, layer: layer, appends: true, k: k, v: v}
@@ -59,31 +58,31 @@ func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor
 	return c.take(ctx)
 }
 
-// call is what is wanted of a layer: tokens appended, queries answered, or both.
+// call is a call on a layer: it appends tokens, answers queries, or both.
 type call struct {
 	*Sequence
 	layer int
 
 	appends bool
-	k, v    attn.Tensor // the tokens
-	length  int         // of the layer before them
-	loose   bool        // they travel as elements, which go wherever a page is free
-	ride    *ride       // the last of them, if they go with the queries
+	k, v    attn.Tensor // tokens to append
+	length  int         // tokens of the layer before them
+	loose   bool        // tokens are sent as elements, which fit wherever a page is free
+	ride    *ride       // the last message, if it goes with the queries
 
 	attends  bool
 	dst, q   attn.Tensor
 	opt      *attn.Options
 	keys     int
 	offset   int           // position of query 0
-	sent     *attn.Options // with bounds of the window that can be added to positions
+	sent     *attn.Options // with window bounds that can be added to positions
 	rows     int           // of a step
-	unit     int           // tokens that are asked for together at most, a part of them or all
+	unit     int           // most tokens that are asked for together, a part or all of it
 	snapshot []callPart
 
 	batched
 }
 
-// ask lets a call ask for something. What changes in the options is not the caller's.
+// ask sets the queries of a call. It copies the options before it changes them.
 func (c *call) ask(dst, q attn.Tensor, opt *attn.Options) {
 	own := new(attn.Options)
 	if opt != nil {
@@ -93,7 +92,7 @@ func (c *call) ask(dst, q attn.Tensor, opt *attn.Options) {
 	c.offset, c.sent, c.unit = own.Offset, travelling(own), c.tokens
 }
 
-// take does what a call wants.
+// take runs a call.
 func (c *call) take(ctx context.Context) error {
 	ctx, end := c.begin(ctx)
 	defer end()
@@ -121,7 +120,7 @@ func (c *call) take(ctx context.Context) error {
 	return c.takeTokens(ctx)
 }
 
-// checkTokens makes sure that k and v are tokens: their shape here, the rest by package attn, which
+// checkTokens verifies that k and v are tokens: their shape here, the rest by package attn, which
 // validates an update of a state without queries and computes nothing.
 func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	h := &s.shape
@@ -148,8 +147,8 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	return state.Update(sameRow(h.KVHeads, 0, h.HeadDim), *k, values, nil)
 }
 
-// prepare mends the sequence, and makes sure that a layer, which the call owns, can take tokens,
-// and that the rest is valid.
+// prepare mends the sequence, and verifies that the layer, which the call owns, can receive tokens,
+// and that the queries are valid.
 func (c *call) prepare(ctx context.Context) error {
 	if err := c.mend(ctx); err != nil {
 		return err
@@ -164,8 +163,8 @@ func (c *call) prepare(ctx context.Context) error {
 	return nil
 }
 
-// takeTokens appends, and attends if that is wanted, and gives the layer back then. Where no worker
-// of a part has memory left, it makes room. After an error, copies are cut before anything else is
+// takeTokens appends, attends if there are queries, and then releases the layer. If no worker of a
+// part has memory left, it makes room. After an error, copies are cut before anything else is
 // appended.
 func (c *call) takeTokens(ctx context.Context) error {
 	defer c.follow()
@@ -176,7 +175,7 @@ func (c *call) takeTokens(ctx context.Context) error {
 		}
 		if full != nil && errors.Is(err, attn.ErrCapacity) {
 			if c.loose = !c.loose; c.loose {
-				continue // runs want pages side by side
+				continue // runs need adjacent pages
 			}
 			if err = c.makeRoom(ctx, full, err); err == nil {
 				continue
@@ -187,8 +186,9 @@ func (c *call) takeTokens(ctx context.Context) error {
 	}
 }
 
-// tryTokens appends what copies have not yet, and attends. What copies are still to take is the
-// ride then, with which change stays shared. With an error it returns the part that has it.
+// tryTokens appends the tokens that copies do not have yet, and attends. Afterwards the ride holds
+// the tokens that some copies still lack; until they have them, change stays shared. With an error
+// it returns the part that caused it.
 func (c *call) tryTokens(ctx context.Context) (at *sequencePart, err error) {
 	begun := c.begun != nil
 	if !begun {
@@ -216,13 +216,13 @@ func (c *call) tryTokens(ctx context.Context) (at *sequencePart, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lengths[c.layer] = c.length + c.k.L // which copies have, or follow to take
+	c.lengths[c.layer] = c.length + c.k.L // copies have them, or receive them in the background
 	c.taken[c.layer] = c.lengths[c.layer]
 	return nil, nil
 }
 
-// shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
-// a moment first.
+// shareMended shares change when nothing has to be cut. If a copy is catching up, it first waits
+// for a moment.
 func (s *Sequence) shareMended(ctx context.Context) error {
 	s.mu.Lock()
 	pause := s.pause
@@ -247,8 +247,8 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 	}
 }
 
-// bring appends what copies have not yet, but the last message rides with the queries if it can.
-// With an error it returns the part that has it.
+// bring appends the tokens that copies do not have yet, except the last message if it can ride with
+// the queries. With an error it returns the part that caused it.
 func (c *call) bring(ctx context.Context) (at *sequencePart, err error) {
 	c.ride = nil
 	last, err := c.lastMessage()
@@ -273,8 +273,8 @@ func (c *call) bring(ctx context.Context) (at *sequencePart, err error) {
 	return c.appendUntil(ctx, c.k.L)
 }
 
-// lastMessage is the number of the token that the last message begins with, or the end if none is
-// to ride.
+// lastMessage returns the number of the first token of the message that rides, or the end if none
+// does.
 func (c *call) lastMessage() (at int, err error) {
 	for at, err = c.brought(); err == nil && at < c.k.L; {
 		n := c.messageLength(at)
@@ -286,13 +286,13 @@ func (c *call) lastMessage() (at int, err error) {
 	return at, err
 }
 
-// carries reports whether a request takes the ride to where the end is: the end is asked, and once.
+// carries reports whether a request can carry the ride: the end is asked, and only once.
 func (c *call) carries() bool {
 	return c.ride != nil && c.q.H > 0 && c.q.L > 0 && c.rows >= c.q.L &&
 		c.visible(len(c.snapshot)-1, 0, c.q.L)
 }
 
-// full is the part that has no room, if that is the error, with a note of its copies.
+// full returns the part that has no room, if that is the error, and marks its copies as full.
 func (s *Sequence) full(r *ride, err error) *sequencePart {
 	if r == nil || !errors.Is(err, attn.ErrCapacity) {
 		return nil
@@ -301,8 +301,8 @@ func (s *Sequence) full(r *ride, err error) *sequencePart {
 	return r.part
 }
 
-// appendUntil appends those tokens that copies have not yet, up to number end. A message is of one
-// part. With an error it returns the part that has it. The call shares change.
+// appendUntil appends the tokens that copies do not have yet, up to number end. A message has
+// tokens of one part. With an error it returns the part that caused it. The call shares change.
 func (c *call) appendUntil(ctx context.Context, end int) (*sequencePart, error) {
 	at, err := c.brought()
 	for err == nil && at < end {
@@ -319,7 +319,7 @@ func (c *call) appendUntil(ctx context.Context, end int) (*sequencePart, error) 
 	return nil, err
 }
 
-// brought is how many of the tokens copies have.
+// brought returns how many of the tokens copies have.
 func (c *call) brought() (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -330,7 +330,7 @@ func (c *call) brought() (int, error) {
 	return c.taken[c.layer] - c.length, nil
 }
 
-// message is tokens from number at on, and the part that they go to.
+// message returns the message of tokens from number at on, for their part.
 func (c *call) message(ctx context.Context, at int) (*ride, error) {
 	p, err := c.part(ctx, (c.length+at)/c.tokens)
 	if err != nil {
@@ -339,7 +339,7 @@ func (c *call) message(ctx context.Context, at int) (*ride, error) {
 	return c.messageTo(p, at, c.messageLength(at))
 }
 
-// messageTo is n tokens from number at on, which go to a part.
+// messageTo returns the message of n tokens from number at on, for part p.
 func (c *call) messageTo(p *sequencePart, at, n int) (_ *ride, err error) {
 	r := appendRequest{epoch: p.epoch, layer: uint32(c.layer), position: (c.length + at) % c.tokens}
 	if r.pieces, err = c.pieces(at, n, r.position); err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// run computes all rows, and writes what comes out.
+// run computes all rows, and writes the results.
 func (c *call) run(ctx context.Context) error {
-	// Rows go in as many steps as their states take messages. What is computed waits for the last
-	// of them, so that an error leaves dst as it is.
+	// Rows are computed in as many steps as their states need messages. Results are written after the
+	// last step, so that an error leaves dst unchanged.
 	var done []rowsDone
 	for first := 0; first < c.q.L; first += c.rows {
 		x, err := c.step(ctx, first, min(c.rows, c.q.L-first))
@@ -22,7 +22,7 @@ func (c *call) run(ctx context.Context) error {
 	if err := c.beginFollow(ctx); err != nil {
 		return err
 	}
-	if err := c.ended(); err != nil { // some calls ask nobody, and would not notice
+	if err := c.ended(); err != nil { // some calls send no request, and would not notice
 		return err
 	}
 	err := c.finish(done)
@@ -32,18 +32,18 @@ func (c *call) run(ctx context.Context) error {
 	return err
 }
 
-// callPart is a part as it was when a call began, or a piece of it where a whole one has more for
-// pairs of a query and a key than a message is to have.
+// callPart is a part as it was when a call began, or a piece of it if Mask, Bias and Blocks of the
+// whole part do not fit one message.
 type callPart struct {
 	part *sequencePart
 	from int // position of the first key
 	keys int
 }
 
-// end is the position after the last key.
+// end returns the position after the last key.
 func (p *callPart) end() int { return p.from + p.keys }
 
-// prepareQueries validates what is asked for, over the tokens that there are and those of the call.
+// prepareQueries validates the queries, over the tokens of the layer and of the call.
 func (c *call) prepareQueries(ctx context.Context) error {
 	if err := c.lockSettled(ctx, c.layer); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *call) prepareQueries(ctx context.Context) error {
 	return nil
 }
 
-// checkQueries validates the arguments, but for what has an element for each pair of query and key.
+// checkQueries validates the arguments except Mask, Bias and Blocks.
 func (c *call) checkQueries() error {
 	if err := c.checkOptions(); err != nil {
 		return err
@@ -81,11 +81,12 @@ func (c *call) checkQueries() error {
 		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
 	hidden := c.unseen(0, q.L)
-	_, err := hidden.block(c.stateConfig(q.L), 0) // which validates q and the other options
+	_, err := hidden.block(c.stateConfig(q.L), 0) // validates q and the other options
 	return err
 }
 
-// align says where query 0 is, what is asked for together, and how many rows go in a step.
+// align sets the position of query 0, the tokens that are asked for together, and the rows of a
+// step.
 func (c *call) align() {
 	if c.opt.Causal == attn.BottomRight {
 		c.offset = c.keys - c.q.L
@@ -100,7 +101,7 @@ func (c *call) align() {
 	}
 }
 
-// look notes the parts that there are. The lock is held.
+// look notes the current parts. The lock is held.
 func (c *call) look() {
 	c.snapshot = c.snapshot[:0]
 	for _, p := range c.parts {
@@ -108,7 +109,7 @@ func (c *call) look() {
 	}
 }
 
-// lookAt notes what is asked for together of a part.
+// lookAt notes the pieces of a part that are asked for together.
 func (c *call) lookAt(p *sequencePart) {
 	first := p.index * c.tokens
 	for from := first; from < min(first+c.tokens, c.keys); from += c.unit {
@@ -116,22 +117,22 @@ func (c *call) lookAt(p *sequencePart) {
 	}
 }
 
-// lookAgain notes the parts that there are now, if the sequence is not released.
+// lookAgain notes the current parts again, unless the sequence is released.
 func (c *call) lookAgain() error {
 	locked(&c.mu, func() { c.look() })
 	return c.ended()
 }
 
-// stateConfig is what states of a number of rows are for.
+// stateConfig returns the configuration of states of some rows.
 func (c *call) stateConfig(rows int) attn.StateConfig {
 	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.ValueDim}
 }
 
-// stepWork is about how many multiply-adds a worker does in a step: a fraction of a second.
+// stepWork bounds approximately the multiply-adds of a worker in a step: a fraction of a second.
 const stepWork = 4e9
 
-// rowsOfStep is how many rows go in a step: those that are a message to a worker, and whose states
-// are one back, and that workers can compute before anybody loses patience.
+// rowsOfStep returns the rows of a step: so many that the request and the states in the reply each
+// fit a message, and that workers answer before the client's patience ends.
 func (c *call) rowsOfStep() int {
 	h, pairs := &c.shape, c.pairs()
 	workers := max(1, min(len(c.snapshot), c.client.answering()))
@@ -146,14 +147,14 @@ func (c *call) rowsOfStep() int {
 	return rows
 }
 
-// unseen is keys that no query of some rows sees.
+// unseen returns keys that no query of some rows sees.
 func (c *call) unseen(first, rows int) unseen {
 	return unseen{c.q.Slice(first, first+rows), c.shape.KVHeads, c.sent, !none(&c.opt.Bias)}
 }
 
-// visible reports whether some row may see a key of a part. Some are always asked: where states
-// have rotated outputs the first one, since what is empty here is not rotated, and others would not
-// merge with it as they are; and all, where queries are rounded as keys with values in them are.
+// visible reports whether some row may see a key of a part. Some parts are always asked: if states
+// have rotated outputs the first part, since an empty state of the client is not rotated and would
+// not merge unchanged; and all parts if queries are rounded like keys that contain values.
 func (c *call) visible(number, first, rows int) bool {
 	if number == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.ValuesInKeys {
 		return true
@@ -170,7 +171,7 @@ func (c *call) visible(number, first, rows int) bool {
 	return c.pairsShow(p, first, rows)
 }
 
-// rowsDone is what has come of some rows over all parts: a state, or outputs.
+// rowsDone is the result of some rows over all parts: a state, or outputs.
 type rowsDone struct {
 	state *attn.State
 	*outputs
@@ -224,7 +225,7 @@ func (c *call) finish(done []rowsDone) (err error) {
 	if len(done) == 1 && done[0].state != nil {
 		return done[0].state.Finish(c.dst, c.opt.LSE)
 	}
-	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
+	// This state without keys validates dst and LSE as a whole.
 	whole, err := attn.NewState(c.stateConfig(c.q.L))
 	if err != nil {
 		return err

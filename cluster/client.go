@@ -16,37 +16,36 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// ClientConfig is how a client places tokens and how long it waits. Zero fields have the values
-// that they name.
+// ClientConfig says how a client places tokens and how long it waits. Zero fields mean the values
+// after the colons.
 type ClientConfig struct {
-	// Copies of each part, each on another worker: 2. While there are fewer workers, there are fewer
-	// copies.
+	// Copies of each part, each on a different worker: 2. With fewer workers there are fewer copies.
 	Copies int
-	// Segments of a part, a power of two: 16. Parts of fewer spread shorter sequences, and cost more
-	// bytes a step.
+	// Segments of a part, a power of two: 16. Smaller parts spread shorter sequences over more
+	// workers, but cost more bytes a step.
 	Segments int
-	// Patience is how long a worker may take to answer before another copy is asked, too: 1 second.
+	// Patience is the time after which a second copy is asked if a worker has not answered: 1 second.
 	Patience time.Duration
-	// Gone is how long a worker may be silent before its copies are made again elsewhere, and
-	// nobody listen in its place before they count as lost: 4 seconds. After the client had no
-	// connection, they count as lost when nobody has listened for Lease.
+	// Gone is the time without a sign of a worker after which its copies are made again elsewhere, and
+	// the time without a listener at its name after which they count as lost: 4 seconds. After the
+	// client had no connection, they count as lost when nobody has listened for Lease.
 	Gone time.Duration
-	// Lease is how long workers keep tokens without hearing of the client: 30 seconds. While a worker
-	// has no connection it stands still, for at most WorkerConfig.Outage.
+	// Lease is the time for which workers keep tokens without hearing of the client: 30 seconds. It is
+	// suspended while a worker has no connection, for at most WorkerConfig.Outage.
 	Lease time.Duration
-	// Timeout is for calls whose context has no deadline: 1 minute.
+	// Timeout is the deadline of calls whose context has none: 1 minute.
 	Timeout time.Duration
-	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network
-	// is up to WorkerConfig.CopyRate.
+	// Moves is the number of copies that are made or moved at the same time: 4. WorkerConfig.CopyRate
+	// bounds their network traffic.
 	Moves int
-	// Chunk is about how many bytes a message has of tokens, of queries with their masks, biases and
-	// blocks, or of a state: 4 MiB, or a quarter of the largest message of the transport if that is
-	// less ([NATSConfig.MaxMessage]), and at most that. Replies with several states have up to four
-	// times as many.
+	// Chunk is the approximate number of bytes of tokens, of queries with their masks, biases and
+	// blocks, or of a state in a message: 4 MiB, or a quarter of the largest message of the transport
+	// ([NATSConfig.MaxMessage]) if that is less, which is also the maximum. Replies with several
+	// states have up to four times as many.
 	Chunk int
 }
 
-// complete sets fields that are zero, for a transport that takes messages of some bytes.
+// complete sets zero fields, for a transport with messages of at most largest bytes.
 func (c *ClientConfig) complete(largest int) error {
 	setDefault(&c.Copies, 2)
 	setDefault(&c.Segments, 16)
@@ -75,33 +74,33 @@ func (c *ClientConfig) complete(largest int) error {
 	return nil
 }
 
-// chunkShare is the part of a message that a chunk is at most: what is about a chunk may be two,
-// and states that come back for several parts together four.
+// A chunk is at most one chunkShare-th of a message: about a chunk may be two, and states of
+// several parts together four.
 const chunkShare = 4
 
-// longestWait is as good as for ever, several of it are a time.Duration, and it travels as
-// milliseconds in 32 bits.
+// longestWait is practically for ever; a few of it fit a time.Duration, and its milliseconds fit 32
+// bits.
 const longestWait = 30 * 24 * time.Hour
 
-// Client finds workers, and gives out sequences whose tokens they keep. It is safe for concurrent
+// Client finds workers, and creates sequences whose tokens they keep. It is safe for concurrent
 // use.
 type Client struct {
 	transport Transport
 	config    ClientConfig
-	largest   int // bytes of a message, as far as they are used
+	largest   int // most bytes of a message
 	now       func() time.Time
 	id        clientID
 	unwatch   func()
-	ctx       context.Context // of what goes on in the background
+	ctx       context.Context // of background work
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
-	staff     staff         // that asks workers
+	staff     staff         // goroutines that ask workers
 	kick      chan struct{} // a copy was lost, or a worker is leaving
-	again     chan struct{} // a worker has started again
-	moves     chan struct{} // has one for each copy that is made in the background
+	again     chan struct{} // a worker has restarted
+	moves     chan struct{} // has an element for each copy that is made in the background
 
-	levelling sync.Mutex // of who moves a copy because its worker is nearly full,
-	levelled  time.Time  // and when that was last
+	levelling sync.Mutex // held while a copy moves because its worker is nearly full,
+	levelled  time.Time  // and when that last happened
 
 	mu        sync.Mutex
 	closed    bool
@@ -110,38 +109,38 @@ type Client struct {
 	copies    map[uint64]*partCopy
 	lastCopy  uint64
 	sequences map[*Sequence]struct{}
-	rejoined  time.Time // as the transport says when there was a connection again
+	rejoined  time.Time // when the transport had a connection again
 }
 
 // member is a worker as the client sees it.
 type member struct {
 	condition
 	status   Status
-	said     time.Time // when the status came
-	promised int64     // bytes that copies on their way will take of it
-	refused  time.Time // until then, no copies are made there in the background: it had no memory
+	said     time.Time // when the status arrived
+	promised int64     // bytes that copies being made will need
+	refused  time.Time // until then no copies are made there in the background: it had no memory
 }
 
 // partCopy is a copy of a part on a worker.
 type partCopy struct {
 	id     uint64
 	worker string
-	made   bool // the worker has it; before that it is no news if it has not
-	lost   bool // the worker has it no more, or it is not wanted any more
-	behind bool // it has not said in time that it took what others have: it is their reserve
-	full   bool // the last append was not taken, and a worker had no memory for it
+	made   bool // the worker has it; before that, a missing copy is no news
+	lost   bool // the worker does not have it, or it is not needed any more
+	behind bool // it has not confirmed in time what other copies have: it is in reserve
+	full   bool // a worker had no memory for the last append
 
-	late  time.Time // of one that was behind: until then, what it lacks may be on its way
-	lacks bool      // and it has said that it lacks something
+	late  time.Time // for a copy that was behind: until then, missing tokens may still arrive
+	lacks bool      // and it has reported missing tokens
 }
 
-// counts reports whether a copy is counted on. The lock of the client is held.
+// counts reports whether a copy is usable and not in reserve. The lock of the client is held.
 func (x *partCopy) counts() bool { return !x.lost && !x.behind }
 
-// NewClient starts a client. It keeps what it has on workers alive until Close.
+// NewClient starts a client. It keeps its tokens on workers alive until Close.
 func NewClient(t Transport, c ClientConfig) (*Client, error) { return newClient(t, c, time.Now) }
 
-// newClient starts a client with a clock of its own.
+// newClient starts a client with a given clock.
 func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, error) {
 	largest := math.MaxInt
 	if l, ok := t.(limited); ok {
@@ -168,8 +167,8 @@ func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, erro
 	return x, nil
 }
 
-// Close releases all sequences, as well as can be in a second, and ends their calls and what goes
-// on in the background. The transport stays open.
+// Close releases all sequences, as far as possible within a second, and ends their calls and
+// background work. The transport stays open.
 func (c *Client) Close() {
 	c.mu.Lock()
 	closed := c.closed
@@ -191,13 +190,13 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	c.renewAll(ctx) // which says that there are no copies any more
+	c.renewAll(ctx) // reports that there are no copies any more
 }
 
-// farewell is how long workers may take to hear that a client closes, which takes a second in all.
+// farewell bounds the time for telling workers that a client closes, which lasts a second in all.
 const farewell = 800 * time.Millisecond
 
-// heard takes an announcement.
+// heard handles an announcement.
 func (c *Client) heard(data []byte) {
 	s, err := decodeStatus(data)
 	if err != nil {
@@ -212,8 +211,8 @@ func (c *Client) heard(data []byte) {
 		c.members[s.Worker] = m
 	}
 	if m.status.Instance != s.Instance {
-		// It may have come back without what it had; or this is an announcement of the past. What
-		// it has, it says itself.
+		// It may have restarted without its copies, or this is an old announcement. The worker itself
+		// will say which copies it has.
 		wake(c.again)
 	}
 	if s.Leaving && !m.status.Leaving {
@@ -225,7 +224,7 @@ func (c *Client) heard(data []byte) {
 	c.changed = make(chan struct{})
 }
 
-// Workers are those that were heard of lately, by name.
+// Workers returns the Status of the workers that were heard of recently, by name.
 func (c *Client) Workers() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +237,7 @@ func (c *Client) Workers() (all []Status) {
 	return all
 }
 
-// answering is how many workers were heard of lately.
+// answering returns the number of workers that were heard of recently.
 func (c *Client) answering() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,12 +249,12 @@ func (c *Client) answering() (n int) {
 	return n
 }
 
-// takers are the workers that new copies may be made on.
+// takers returns the workers on which new copies may be made.
 func (c *Client) takers() []Status {
 	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })
 }
 
-// member is a worker as it is now, dead if it was never heard of.
+// member returns the current state of a worker, dead if it was never heard of.
 func (c *Client) member(worker string) (now member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +265,7 @@ func (c *Client) member(worker string) (now member) {
 	return now
 }
 
-// healthOf is the health of a worker now. The lock is held.
+// healthOf returns the current health of a worker. The lock is held.
 func (c *Client) healthOf(worker string) health {
 	if m := c.members[worker]; m != nil {
 		return m.at(c.now(), &c.config)
@@ -274,10 +273,10 @@ func (c *Client) healthOf(worker string) health {
 	return dead
 }
 
-// stays reports whether a copy on the worker is one to count on for longer.
+// stays reports whether copies on the worker can stay there.
 func (m member) stays() bool { return !m.health.gone() && !m.status.Leaving }
 
-// share is how much of its memory the worker uses, with some bytes more.
+// share returns the fraction of its memory that the worker uses, with some bytes more.
 func (m member) share(more int64) float64 {
 	if m.status.Memory == 0 {
 		return 0
@@ -315,14 +314,15 @@ func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
-// call asks a worker, and notes what its answer says about it. The request's buffer goes to others.
+// call sends a request to a worker, and notes what the answer says about it. The request's buffer
+// is reused.
 func (c *Client) call(ctx context.Context, worker string, request []byte) (*codec, error) {
 	data, err := c.transport.Call(ctx, worker, request)
 	reuse(request)
 	return c.answered(ctx, worker, data, err)
 }
 
-// tell asks a worker for something, and reads the answer.
+// tell sends a request to a worker, and reads the answer into into.
 func (c *Client) tell(ctx context.Context, worker string, request []byte, into body) error {
 	d, err := c.call(ctx, worker, request)
 	if err == nil {
@@ -331,14 +331,14 @@ func (c *Client) tell(ctx context.Context, worker string, request []byte, into b
 	return err
 }
 
-// step asks a worker for a step.
+// step sends a step to a worker.
 func (c *Client) step(ctx context.Context, worker string, r *stepRequest) (stepReply, error) {
 	x := replyTo(r)
 	return x, c.tell(ctx, worker, r.encode(c.id), &x)
 }
 
-// ask is call, but calls ended with what that returns: once, perhaps before it returns, and on a
-// goroutine that is not to wait. The request's buffer goes to others.
+// ask is call that passes the result to ended: once, perhaps before ask returns, on a goroutine
+// that must not wait. The request's buffer is reused.
 func (c *Client) ask(ctx context.Context, worker string, request []byte,
 	ended func(*codec, error)) {
 	if t, ok := c.transport.(asker); ok && t.ask(ctx, worker, request,
@@ -375,7 +375,8 @@ func (c *Client) answered(ctx context.Context, worker string, data []byte, err e
 	return d, err
 }
 
-// rejoin begins anew with all workers if there was no connection meanwhile. The lock is held.
+// rejoin resets what is known of all workers if there was no connection meanwhile. The lock is
+// held.
 func (c *Client) rejoin() {
 	if _, again := outageOf(c.transport); again.After(c.rejoined) {
 		c.rejoined = again
@@ -385,7 +386,7 @@ func (c *Client) rejoin() {
 	}
 }
 
-// update changes what is known of a worker, if that was heard of.
+// update changes what is known of a worker, if it was heard of.
 func (c *Client) update(worker string, f func(m *member)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -394,7 +395,7 @@ func (c *Client) update(worker string, f func(m *member)) {
 	}
 }
 
-// suspect lets others be asked before a worker, for a while.
+// suspect makes other workers be asked first, for a while.
 func (c *Client) suspect(worker string) {
 	c.update(worker, func(m *member) { m.note(overdue, c.now(), &c.config) })
 }
@@ -409,14 +410,15 @@ func (c *Client) newCopy(worker string) *partCopy {
 	return x
 }
 
-// forget lets a worker free a copy: at the next renewal, if the message that frees it is lost.
+// forget removes a copy from the client's; a worker frees it at the next renewal, if the message
+// that frees it is lost.
 func (c *Client) forget(x *partCopy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.copies, x.id)
 }
 
-// free forgets copies, and tells their workers. What does not arrive is done by renewals.
+// free forgets copies, and tells their workers. Renewals replace lost messages.
 func (c *Client) free(copies []*partCopy) {
 	ids := map[string][]uint64{}
 	for _, x := range copies {
@@ -435,15 +437,14 @@ func (c *Client) free(copies []*partCopy) {
 	wg.Wait()
 }
 
-// freeSoon frees copies beside everything else.
+// freeSoon frees copies in the background.
 func (c *Client) freeSoon(copies []*partCopy) {
 	if len(copies) > 0 {
 		c.background(func() { c.free(copies) })
 	}
 }
 
-// background runs f beside everything else, and not at all if the client is closed. It reports
-// whether it does.
+// background runs f on another goroutine, unless the client is closed, and reports whether it does.
 func (c *Client) background(f func()) bool {
 	begun := c.enter()
 	if begun {
@@ -455,8 +456,7 @@ func (c *Client) background(f func()) bool {
 	return begun
 }
 
-// enter begins something that Close waits for, until wg is done with it, and reports whether the
-// client is open.
+// enter adds work to wg, for which Close waits, and reports whether the client is open.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -466,13 +466,13 @@ func (c *Client) enter() bool {
 	return !c.closed
 }
 
-// lose notes that a copy is of no use any more.
+// lose marks a copy as lost.
 func (c *Client) lose(x *partCopy) {
 	locked(&c.mu, func() { x.lost = true })
 	wake(c.kick)
 }
 
-// wake lets something be done at once that is done now and then.
+// wake triggers periodic work at once.
 func wake(kick chan<- struct{}) {
 	select {
 	case kick <- struct{}{}:
@@ -480,7 +480,7 @@ func wake(kick chan<- struct{}) {
 	}
 }
 
-// take takes an element of a channel, if there is one.
+// take receives an element of a channel, if there is one.
 func take[T any](c <-chan T) {
 	select {
 	case <-c:
@@ -488,13 +488,13 @@ func take[T any](c <-chan T) {
 	}
 }
 
-// setBack counts no more on a copy that is late: it is a reserve. The lock is held.
+// setBack puts a late copy in reserve. The lock is held.
 func (c *Client) setBack(x *partCopy) {
 	x.behind, x.late = true, c.now().Add(requestPatience*c.config.Patience)
 	wake(c.kick)
 }
 
-// bestOf is the health of the best worker that has one of some copies, healths if none is of use.
+// bestOf returns the health of the best worker with one of some copies, healths if none is usable.
 // The lock is held.
 func (c *Client) bestOf(copies []*partCopy) health {
 	best := healths
@@ -506,15 +506,15 @@ func (c *Client) bestOf(copies []*partCopy) health {
 	return best
 }
 
-// isLost reports whether a copy is of no use any more.
+// isLost reports whether a copy is lost.
 func (c *Client) isLost(x *partCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return x.lost
 }
 
-// every runs f now and then until the client is closed, and at once when it is kicked: once where
-// both are so.
+// every runs f periodically until the client is closed, and at once when kicked; once if both
+// happen.
 func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -537,7 +537,7 @@ func (c *Client) renewAlways() {
 	c.every(min(c.config.Lease/4, time.Second), c.again, func() { c.renewAll(c.ctx) })
 }
 
-// renewAll tells all workers which copies they keep, and learns which they have not.
+// renewAll tells all workers which copies they keep, and learns which ones are missing.
 func (c *Client) renewAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
@@ -576,7 +576,7 @@ func (c *Client) renewAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// newID is a number that no other sequence has.
+// newID returns a number that no other sequence has.
 func newID() uint64 {
 	var x [8]byte
 	_, _ = crand.Read(x[:]) // never fails

@@ -10,18 +10,18 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Steps is a [Sequence.Step] for a layer of each of some sequences of one shape, with the rows of
-// one after those of another, as [attn.AttendSequences] packs them:
+// Steps is a [Sequence.Step] on a layer of each of several sequences of one shape, with rows packed
+// one sequence after another, as in [attn.AttendSequences]:
 //
 //	q   [1, H, Σ, HeadDim]     dst [1, H, Σ, ValueDim]
 //	k   [1, KVHeads, Σ, HeadDim]     v [1, KVHeads, Σ, ValueDim]
 //
-// Options.QueryLens says how many tokens, and queries, each sequence has, one where it is nil.
-// What goes to a worker is one request. Mask, Bias and Blocks are [attn.ErrUnsupported]: take a
-// Step with these.
+// Options.QueryLens holds the number of tokens, and queries, of each sequence; nil is one each.
+// Each worker gets one request for all sequences. Mask, Bias and Blocks are [attn.ErrUnsupported]:
+// use Step with these.
 //
-// Sequences do not depend on each other: where some have an error, which is a [*StepsError], the
-// others have their tokens and outputs.
+// Sequences do not depend on each other: if some have errors, which is a [*StepsError], the others
+// have their tokens and outputs.
 func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor, seqs []*Sequence,
 	opt *attn.Options) error {
 	if opt == nil {
@@ -70,7 +70,7 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	return nil
 }
 
-// StepsError is what sequences of Steps have for errors, nil those that have none.
+// StepsError holds an error for each sequence of Steps, nil for those without one.
 type StepsError struct{ Errs []error }
 
 func (e *StepsError) Error() string {
@@ -83,13 +83,12 @@ func (e *StepsError) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Unwrap makes a StepsError all of its errors.
+// Unwrap returns the errors that are not nil.
 func (e *StepsError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// checkSteps makes sure that arguments are those of some sequences together. It returns how many
-// tokens each has.
+// checkSteps validates the arguments of Steps. It returns the number of tokens of each sequence.
 func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	opt *attn.Options) (lens []int, err error) {
 	if err := c.checkSequences(seqs); err != nil {
@@ -153,16 +152,16 @@ func (c *Client) checkSequences(seqs []*Sequence) error {
 	return nil
 }
 
-// batched is what a call has that is one of several.
+// batched is the state of a call in a batch.
 type batched struct {
-	number      int // among them
+	number      int // in the batch
 	lse         []float32
-	from, pitch int     // its rows in lse, and those of all
-	begun       *gather // that has asked, with others
-	over        bool    // nobody waits for it with the others any more
+	from, pitch int     // offset of its rows in lse, and the rows of all calls
+	begun       *gather // requests that were sent with those of others
+	over        bool    // nobody waits for it in the batch any more
 }
 
-// putAmongOthers puts the LSE of a call where it is that of one among others.
+// putAmongOthers writes the LSE of a call to its place in the batch's LSE.
 func (c *call) putAmongOthers() {
 	for h := 0; c.lse != nil && h < c.q.H; h++ {
 		copy(c.lse[h*c.pitch+c.from:], c.opt.LSE[h*c.q.L:][:c.q.L])

@@ -8,30 +8,30 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Errors of this package wrap one of these, or an error of package attn where that says what is
-// wrong: [attn.ErrShape], [attn.ErrLength], [attn.ErrOption], [attn.ErrUnsupported] for arguments,
-// [attn.ErrCapacity] for workers without memory, [attn.ErrClosed] after Release and Close.
+// Errors of this package wrap one of these, or an error of package attn: [attn.ErrShape],
+// [attn.ErrLength], [attn.ErrOption], [attn.ErrUnsupported] for arguments, [attn.ErrCapacity] for
+// workers without memory, [attn.ErrClosed] after Release and Close.
 var (
 	// ErrLost: tokens are gone, because no copy of them is left. It is a [*LostError].
 	ErrLost = errors.New("cluster: tokens are lost")
-	// ErrUnavailable: no worker could do it in the time that there was.
+	// ErrUnavailable: no worker could do it in time.
 	ErrUnavailable = errors.New("cluster: unavailable")
-	// ErrBusy: a worker has as many calls as it takes.
+	// ErrBusy: a worker has as many calls as it allows.
 	ErrBusy = errors.New("cluster: busy")
-	// ErrLimit: a request is larger, or asks for more, than a worker or a transport takes.
+	// ErrLimit: a request is larger, or asks for more, than a worker or a transport allows.
 	ErrLimit = errors.New("cluster: over a limit")
 	// ErrProtocol: a message is not one of this version of the protocol.
 	ErrProtocol = errors.New("cluster: malformed message")
 	// ErrTaken: another worker has the name.
 	ErrTaken = errors.New("cluster: the name is taken")
-	// ErrInternal: a worker failed in a way that has no other kind.
+	// ErrInternal: a worker failed for another reason.
 	ErrInternal = errors.New("cluster: internal error")
 
-	// errUnknown: a worker has no such copy. It came back without its memory, or the lease ended.
+	// errUnknown: a worker has no such copy. It restarted without its memory, or the lease ended.
 	errUnknown = errors.New("cluster: unknown copy")
-	// errStale: a copy has other tokens than the client thinks.
+	// errStale: a copy has other tokens than the client expects.
 	errStale = errors.New("cluster: stale copy")
-	// errNobody: nobody listens where a worker should.
+	// errNobody: nobody listens at a worker's name.
 	errNobody = fmt.Errorf("%w: the worker is not there", ErrUnavailable)
 	// errDenied: the transport may not send there.
 	errDenied = errors.New("cluster: not permitted")
@@ -42,11 +42,11 @@ func fail(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
 }
 
-// LostError says which tokens of a sequence no copy is left of.
+// LostError says which tokens of a sequence are lost: no copy of them is left.
 type LostError struct {
 	Sequence uint64 // as Sequence.ID returns it
 	From, To int    // positions [From, To)
-	Cause    error  // what became of the last copy
+	Cause    error  // what happened to the last copy
 }
 
 func (e *LostError) Error() string {
@@ -54,10 +54,10 @@ func (e *LostError) Error() string {
 		e.From, e.To-1, e.Sequence, e.Cause)
 }
 
-// Unwrap makes a LostError an [ErrLost].
+// Unwrap returns [ErrLost] and the cause.
 func (e *LostError) Unwrap() []error { return []error{ErrLost, e.Cause} }
 
-// codes are the kinds of errors that travel: the code is the index. New ones go to the end.
+// codes are the kinds of errors in messages: the code is the index. Append new ones at the end.
 var codes = []error{
 	nil, ErrProtocol, errUnknown, errStale, attn.ErrCapacity, ErrBusy, attn.ErrShape, attn.ErrLength,
 	attn.ErrOption, attn.ErrUnsupported, attn.ErrMemory, attn.ErrClosed, ErrInternal, ErrLimit,
@@ -70,7 +70,7 @@ const (
 	maxErrorText = 1024
 )
 
-// codeOf is the code of an error's kind.
+// codeOf returns the code of an error's kind.
 func codeOf(err error) uint8 {
 	if err == nil {
 		return codeOK
@@ -89,7 +89,7 @@ type remoteError struct {
 	kind         error
 }
 
-// newRemoteError makes an error of what a worker sent, which may be anything.
+// newRemoteError returns an error for a worker's code and text, which may be anything.
 func newRemoteError(worker string, code uint8, text string) error {
 	kind := ErrInternal
 	if code > 0 && int(code) < len(codes) {
@@ -107,8 +107,9 @@ func newRemoteError(worker string, code uint8, text string) error {
 func (e *remoteError) Error() string { return "worker " + e.worker + ": " + e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// refuses reports whether a request will never be taken where it went: it is malformed there, which
-// it would be each time, or must not be sent. What cannot be read here may be better the next time.
+// refuses reports whether a worker will never accept a request: it finds it malformed, as it would
+// each time, or it must not be sent. A reply that the client cannot read may be readable the next
+// time.
 func refuses(err error) bool {
 	var remote *remoteError
 	return errors.Is(err, errDenied) || errors.As(err, &remote) && errors.Is(remote, ErrProtocol)

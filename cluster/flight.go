@@ -2,8 +2,8 @@ package cluster
 
 import "sync"
 
-// flight is how many bytes a worker has at the same time of requests, of what is made of them, of
-// states and of replies.
+// flight counts the bytes that a worker has in memory for requests, decoded requests, states and
+// replies.
 type flight struct {
 	limit int64
 
@@ -11,16 +11,17 @@ type flight struct {
 	bytes int64
 }
 
-// load is what one call has of a flight. Who has none, as clients, counts nothing.
+// load is the share of one call in a flight. Without one, as on clients, nothing is counted.
 type load struct {
 	flight *flight
-	bytes  int64 // in all,
-	made   int64 // of what is made of the request,
+	bytes  int64 // bytes in all,
+	made   int64 // of the decoded request,
 	reply  int64 // and of the reply
 }
 
-// take counts some bytes before they are there, or says that there are too many. The request of
-// who is alone, its states and its reply are always taken, so nothing is refused for ever.
+// take counts some bytes before they are allocated, or returns an error if they are too many. A
+// call that is alone may always have its request, states and reply, so that nothing is refused for
+// ever.
 func (l *load) take(bytes int64) error {
 	if l == nil {
 		return nil
@@ -37,11 +38,11 @@ func (l *load) take(bytes int64) error {
 	return nil
 }
 
-// leastMade is how much may be made of any request.
+// leastMade is the memory that any decoded request may have.
 const leastMade = 16 << 20
 
-// takeMade is take for what is made of a request, which is larger than that and bounded for who is
-// alone, too.
+// takeMade is take for a decoded request, which is larger than the request and also bounded for a
+// call that is alone.
 func (l *load) takeMade(bytes int64) error {
 	if l == nil {
 		return nil
@@ -66,7 +67,7 @@ func (l *load) takeReply(bytes int64) error {
 	return err
 }
 
-// add counts bytes that are there already.
+// add counts bytes that are allocated already.
 func (l *load) add(bytes int64) {
 	l.flight.mu.Lock()
 	defer l.flight.mu.Unlock()
@@ -74,5 +75,5 @@ func (l *load) add(bytes int64) {
 	l.bytes += bytes
 }
 
-// end is called when nothing of the call is left.
+// end is called when the call has freed its memory.
 func (l *load) end() { l.add(-l.bytes) }

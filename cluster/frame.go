@@ -5,10 +5,10 @@ import (
 	"hash/crc32"
 )
 
-// What travels by a transport that takes messages of a bounded size is frames. A message that fits
-// one is one; a larger one goes in pieces, each at its offset. The receiver acknowledges each piece
-// but those of messages that are a single one, and the sender keeps no more than a window of bytes
-// unacknowledged: that is the flow control.
+// Frames are the messages of a transport with a bounded message size. A message that fits is one
+// frame; a larger one is sent in pieces, each with its offset. The receiver acknowledges each
+// piece, except of messages with a single one, and the sender has at most a window of
+// unacknowledged bytes: that is the flow control.
 //
 //	u32    frameMagic; its last byte is the version
 //	u32    CRC-32C of all bytes after it
@@ -28,12 +28,12 @@ const (
 	kindReply
 	kindAckRequest // pieces of a request have arrived
 	kindAckReply   // pieces of a reply have arrived
-	kindRefusal    // the worker takes no more of a request
-	kindName       // a worker asks who has its name, or says since when it has
+	kindRefusal    // the worker refuses a request
+	kindName       // a worker asks who has its name, or says since when it has it
 	kinds
 )
 
-// frame is one piece of a message, or says something about such.
+// frame is one piece of a message, or a message about pieces.
 type frame struct {
 	kind    uint8
 	id      uint64
@@ -58,8 +58,7 @@ func (f *frame) append(to []byte) []byte {
 	return to
 }
 
-// decodeFrame reads a frame, whose payload stays where it is. A frame's total is at most the given
-// one.
+// decodeFrame reads a frame without copying its payload. A frame's total is at most largest.
 func decodeFrame(data []byte, largest int) (f frame, err error) {
 	if len(data) < frameHeader || binary.LittleEndian.Uint32(data) != frameMagic {
 		return f, fail(ErrProtocol, "%d bytes are no frame of version 1", len(data))
@@ -91,8 +90,8 @@ type incoming struct {
 	data  []byte
 }
 
-// add takes the next piece, and reports whether the message is complete. Memory grows with what has
-// arrived, not with what was announced.
+// add adds the next piece, and reports whether the message is complete. Memory grows with the bytes
+// that have arrived, not with the announced size.
 func (in *incoming) add(f *frame) (complete bool, err error) {
 	if f.offset == 0 {
 		in.total, in.data = f.total, in.data[:0]

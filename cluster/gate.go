@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// The order of locks: who holds one takes only those that come after it.
+// The order of locks: the holder of a lock acquires only locks that come after it.
 //
 //	client     Sequence.layers: gates; sequencePart.moving: a channel; Sequence.mended,
 //	           Sequence.change and Sequence.grow: gates; Client.levelling;
@@ -16,17 +16,17 @@ import (
 //	           Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu, flight.mu, pace.mu
 //	transport  natsServer.mu, natsName.mu, NATS.mu, natsLink.gate, natsLink.mu, natsWire.mu
 //
-// Gates and channels are held while others are asked, so who waits for one has a context. But
-// Worker.threads is held while something is computed, which ends by itself, and nobody waits for
-// Worker.copying and Client.levelling. Mutexes are held while something is noted or computed, and
-// never across a request. In the simulation, a call that runs out of ample time where nothing fails
-// is an error: so the order is kept.
+// Gates and channels are held during requests, so waiting for one needs a context. But
+// Worker.threads is held only while something is computed, which ends by itself, and nobody waits
+// for Worker.copying and Client.levelling. Mutexes are held while something is noted or computed,
+// and never across a request. In the simulation, a call that runs out of ample time although
+// nothing fails is an error, which verifies the order.
 
-// gate is a lock that some share or one owns, and that nobody waits for longer than a context
-// lasts: what holds it may wait for a worker.
+// gate is a lock that several share or one owns. Waiting for it ends with a context, because its
+// holder may wait for a worker.
 type gate struct{ places *semaphore.Weighted }
 
-// places is how many may share a gate.
+// places is the number of holders that may share a gate.
 const places = 1 << 30
 
 func newGate() gate { return gate{semaphore.NewWeighted(places)} }
@@ -45,14 +45,14 @@ func (g gate) take(ctx context.Context, n int64) error {
 	return nil
 }
 
-// locked does what takes a moment with a mutex.
+// locked runs f, which is short, with a mutex.
 func locked(mu *sync.Mutex, f func()) {
 	mu.Lock()
 	defer mu.Unlock()
 	f()
 }
 
-// lockAll locks a sequence and its client, whose copies the sequence has.
+// lockAll locks a sequence and its client, which the sequence's copies belong to.
 func (s *Sequence) lockAll() (unlock func()) {
 	s.mu.Lock()
 	s.client.mu.Lock()

@@ -8,45 +8,45 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// gather asks for the state of each part, of one copy after the other until one has answered.
+// gather asks for the state of each part, one copy after the other until one has answered.
 type gather struct {
 	call        *call
 	first, rows int
 	q           []float32
-	config      attn.StateConfig // of each state
-	parts       []gatherPart     // as those of the call
-	want        []int            // parts of which a row sees a key
+	config      attn.StateConfig // of the state of all rows
+	parts       []gatherPart     // in the order of the call's parts
+	want        []int            // parts with a key that a row sees
 	answers     chan *answer
-	left        int      // parts without a state that need one
-	outputs     *outputs // of all, instead of states
+	left        int      // parts that need a state and have none
+	outputs     *outputs // of all keys, instead of states
 	ride        *ride
-	asked       time.Time // when the first requests went, with those of a batch
-	fatal       error     // that an answer was which came with a batch
+	asked       time.Time // when the first requests were sent, with those of a batch
+	fatal       error     // an error of an answer to a batch
 }
 
-// gatherPart is how far a part is.
+// gatherPart is the progress of a part.
 type gatherPart struct {
 	tried   []*partCopy
-	refused []*partCopy // which will never answer,
+	refused []*partCopy // that will never answer,
 	refusal error       // and why
 	running int         // requests that may still answer
 	cause   error
 
-	done  bool        // no query sees its keys, or a state has them:
-	state *attn.State // this one, which begins with them, or one of a part before it,
-	span  int         // of that many parts
+	done  bool        // no query sees its keys, or a state includes them:
+	state *attn.State // this state, whose first keys they are, or one of a part before it,
+	span  int         // with the keys of that many parts
 }
 
-// answer is what one worker is asked about some parts, and what it says.
+// answer is a request to one worker about some parts, and its reply.
 type answer struct {
 	g       *gather
 	worker  string
 	parts   []int // by their number in the call
 	copies  []*partCopy
-	blocks  []block // of these, each with one state
-	cuts    int     // of the sequence, when it was asked
+	blocks  []block // of these parts, each with one state
+	cuts    int     // of the sequence when the request was sent
 	request attendRequest
-	ride    *partCopy // that the tokens of a step go to, too, if there are any,
+	ride    *partCopy // the copy that also gets the tokens of a step, if any,
 	outcome changeReply
 	reply   attendReply
 	err     error
@@ -68,8 +68,8 @@ func newGather(c *call, first, rows int) *gather {
 	return g
 }
 
-// run gathers the states of all parts of which a row sees a key. What went with a batch has been
-// asked.
+// run gathers the states of all parts with a key that a row sees. Requests of a batch have been
+// sent already.
 func (g *gather) run(ctx context.Context) error {
 	if g.fatal != nil || g.left == 0 {
 		return g.fatal
@@ -93,7 +93,7 @@ func (g *gather) run(ctx context.Context) error {
 		case a := <-g.answers:
 			err = g.take(a)
 			g.askMissing(ctx, 0)
-		case <-late.C: // who has not answered may hang
+		case <-late.C: // workers that have not answered may hang
 			late.Reset(patience)
 			g.askMissing(ctx, g.call.client.config.Copies)
 			err = g.full()
@@ -110,7 +110,7 @@ func (g *gather) run(ctx context.Context) error {
 	return nil
 }
 
-// takeHere takes the answers that have come, and reports whether that is all.
+// takeHere handles the answers that have arrived, and reports whether all states are there.
 func (g *gather) takeHere() bool {
 	for g.left > 0 && g.fatal == nil {
 		select {
@@ -123,14 +123,14 @@ func (g *gather) takeHere() bool {
 	return g.fatal == nil
 }
 
-// stuck reports whether nothing that has been asked brings all states.
+// stuck reports whether the running requests cannot complete all states.
 func (g *gather) stuck() bool {
 	return g.fatal != nil || slices.ContainsFunc(g.want, func(i int) bool {
 		return !g.parts[i].done && g.parts[i].running == 0
 	})
 }
 
-// askMissing asks further copies of parts for which at most a number of requests runs.
+// askMissing asks further copies of parts with at most running running requests.
 func (g *gather) askMissing(ctx context.Context, running int) {
 	var missing []int
 	for _, i := range g.want {
@@ -159,12 +159,12 @@ func (g *gather) ask(ctx context.Context, parts []int) {
 	}
 }
 
-// wants adds those of some parts that have copies to ask next, of a sequence of a batch: all of
-// workers that are to be relied on alike.
+// wants adds the parts that have copies to ask next, of a sequence of a batch: all copies on
+// equally reliable workers.
 func (g *gather) wants(all []want, sequence int, parts []int) []want {
 	c := g.call.client
 	all = slices.Grow(all, len(parts))
-	copies := make([]*partCopy, 0, 2*len(parts)) // of all of them
+	copies := make([]*partCopy, 0, 2*len(parts)) // of all parts
 	defer g.call.lockAll()()
 	for _, i := range parts {
 		from, least := len(copies), int(healths)
@@ -186,18 +186,18 @@ func (g *gather) wants(all []want, sequence int, parts []int) []want {
 	return all
 }
 
-// has reports whether a copy is not to be asked: it was, or will never answer.
+// has reports whether a copy must not be asked: it was asked already, or will never answer.
 func (p *gatherPart) has(x *partCopy) bool {
 	return slices.Contains(p.tried, x) || slices.Contains(p.refused, x)
 }
 
-// requests are those for chosen copies, one for each worker unless that is too many bytes, and the
-// copies to which the tokens of a step do not go with them.
+// requests returns the requests to chosen copies, one for each worker unless it has too many bytes,
+// and the copies that do not get the tokens of a step with them.
 func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest []*partCopy) {
 	for n, x := range chosen {
 		i := wants[n].part
 		if p := &g.parts[i]; p.tried == nil {
-			p.tried = chosen[n : n+1 : n+1] // most are asked once
+			p.tried = chosen[n : n+1 : n+1] // most parts are asked once
 		} else {
 			p.tried = append(p.tried, x)
 		}
@@ -216,7 +216,7 @@ func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest
 	whole := all
 	for all = nil; len(whole) > 0; whole = whole[1:] {
 		all = append(all, g.cut(whole[0])...)
-		last := all[len(all)-1] // which has the end, if the worker is asked for that
+		last := all[len(all)-1] // the end, if the worker is asked for it
 		at := slices.IndexFunc(rest, func(x *partCopy) bool { return x.worker == last.worker })
 		if at >= 0 {
 			last.ride = g.ride.fly(rest[at])
@@ -229,7 +229,7 @@ func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest
 	return all, rest
 }
 
-// answer is called when a request has an answer, or an error. It does not wait.
+// answer handles the reply to a request, or its error. It does not wait.
 func (g *gather) answer(ctx context.Context, a *answer) {
 	select {
 	case g.answers <- a:
@@ -243,20 +243,20 @@ func (g *gather) answer(ctx context.Context, a *answer) {
 	}
 }
 
-// request is what is asked of a worker.
+// request returns the message to a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
 	r := attendRequest{layer: uint32(c.layer), heads: c.q.H, rows: g.rows, q: g.q, options: c.sent,
 		pairs: c.pairs(), whole: g.isWhole(a.blocks), groups: make([]attendGroup, len(a.blocks))}
 	parts := make([]attendPart, len(a.parts))
-	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
+	c.mu.Lock() // a failed append to another layer may have changed epochs since the call began
 	a.cuts = c.cuts
 	for n, i := range a.parts {
 		parts[n].epoch = c.snapshot[i].part.epoch
 	}
 	c.mu.Unlock()
 	for j, b := range a.blocks {
-		end := c.snapshot[b.first].from // of the part before it, where the state goes on
+		end := c.snapshot[b.first].from // of the part before it, where the state continues
 		r.groups[j] = attendGroup{offset: c.offset + g.first - end, parts: parts[b.at:b.to]}
 		for n := b.at; n < b.to; n++ {
 			p, x := &c.snapshot[a.parts[n]], &parts[n]
@@ -272,7 +272,7 @@ func (g *gather) request(a *answer) attendRequest {
 	return r
 }
 
-// columns copies some rows and columns of what has an element for each pair, if there is one.
+// columns copies some rows and columns of a view with an element for each pair, if it is given.
 func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 	if none(x) {
 		return nil
@@ -286,11 +286,12 @@ func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 	return out
 }
 
-// requestPatience is how many times a client's patience a request is waited for: it may be lost.
+// requestPatience bounds the wait for a request, which may be lost, in multiples of the client's
+// patience.
 const requestPatience = 10
 
-// exhausted is called when somebody has answered. For a part that nobody is asked for any more, it
-// begins again after a while, or says that all copies are gone.
+// exhausted is called after an answer. If no request for a part is running any more, it starts
+// again after a while, or returns an error if all copies are lost.
 func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 	var again []int
 	for _, i := range g.want {
@@ -323,14 +324,14 @@ func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 	return nil
 }
 
-// close gives back the memory of the states.
+// close releases the memory of the states.
 func (g *gather) close() {
 	for i := range g.parts {
 		_ = g.parts[i].state.Close() // they are open, or nil
 	}
 }
 
-// failure says for which part there was not enough time.
+// failure returns an error that names the part for which there was not enough time.
 func (g *gather) failure(cause error) error {
 	for _, i := range g.want {
 		if g.parts[i].done {

@@ -7,18 +7,18 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Where workers hold the same parts, who is asked for which decides how long a step takes: as long
-// as the worker with the most keys, and as long as what comes back.
+// If several workers hold the same parts, the choice of workers determines the time of a step: that
+// of the worker with the most keys, plus the transfer of the states.
 
-// want is a part that a state is wanted of.
+// want is a part whose state is wanted.
 type want struct {
-	sequence int // among those of a batch
+	sequence int // number in the batch
 	part     int
 	keys     int
-	copies   []*partCopy // that may be asked, each on another worker
+	copies   []*partCopy // copies that may be asked, each on another worker
 }
 
-// on is the copy on a worker, nil if there is none.
+// on returns the copy on a worker, nil if there is none.
 func (x *want) on(worker string) *partCopy {
 	for _, y := range x.copies {
 		if y.worker == worker {
@@ -28,9 +28,9 @@ func (x *want) on(worker string) *partCopy {
 	return nil
 }
 
-// spread chooses a copy of each of some parts, by increasing sequences and numbers, so that no
-// worker has much more keys than it must. Aligned blocks of neighbours, the largest first, go to
-// the same worker where that costs nothing: their states come back as one.
+// spread chooses a copy of each part, in the order of sequences and numbers, so that no worker has
+// many more keys than necessary. Aligned blocks of neighbours, the largest first, go to the same
+// worker if that costs nothing, because their states return as one.
 func spread(wants []want) []*partCopy {
 	loads, total, count, longest := map[string]int{}, 0, 0, 0
 	for i := range wants {
@@ -68,8 +68,8 @@ func spread(wants []want) []*partCopy {
 	return chosen
 }
 
-// choose gives some parts to the one of the workers with all of them that has the least to do, if
-// none has more than what is fair then, or in any case.
+// choose assigns some parts to the worker with the least work of those that have all of them, if it
+// does not get more than fair keys, or in any case.
 func choose(chosen []*partCopy, wants []want, loads map[string]int, fair int, inAnyCase bool) {
 	more, best := 0, ""
 	for i := range wants {
@@ -90,8 +90,8 @@ func choose(chosen []*partCopy, wants []want, loads map[string]int, fair int, in
 	}
 }
 
-// even moves parts to workers that have less to do even with them, and reports whether there were
-// such. The squares of what workers do become less in sum each time, so this ends.
+// even moves parts to workers that have less work even with them, and reports whether it moved any.
+// The sum of squares of the workers' loads decreases each time, so this ends.
 func even(wants []want, chosen []*partCopy, loads map[string]int) (moved bool) {
 	for i := range wants {
 		keys := wants[i].keys
@@ -106,15 +106,15 @@ func even(wants []want, chosen []*partCopy, loads map[string]int) (moved bool) {
 	return moved
 }
 
-// block is parts of an answer that have one state: all that are wanted of an aligned power of two
-// parts of the call, or of those that there are of it if the sequence ends before. Of the others no
-// query sees a key, so that their state is known. Such states merge with the bits of one.
+// block is parts of an answer with a common state: all wanted parts of an aligned power of two of
+// the call's parts, which may extend beyond the end of the sequence. No query sees a key of its
+// other parts, so that their state is known. Such states merge with the bits of one.
 type block struct {
 	at, to     int // of the answer's parts
-	first, end int // of the call's, which the state has
+	first, end int // of the call's parts that the state includes
 }
 
-// blocksOf are those of some parts that are wanted of one worker, as large as they can be.
+// blocksOf divides parts that are wanted of one worker into the largest possible blocks.
 func (g *gather) blocksOf(parts []int) (all []block) {
 	for at := 0; at < len(parts); {
 		b := g.blockAt(parts[at:])
@@ -124,12 +124,12 @@ func (g *gather) blocksOf(parts []int) (all []block) {
 	return all
 }
 
-// blockAt is the largest block that begins with the first of some parts, and has as few others that
-// nothing is wanted of as can be: but all of them if that is all that is wanted.
+// blockAt returns the largest block that begins with the first of some parts, with as few unwanted
+// parts as possible; but with all of them if these are all wanted parts.
 func (g *gather) blockAt(parts []int) block {
 	p, count := parts[0], len(g.parts)
 	best := block{0, 1, p, p + 1}
-	number := func(i int) int { // of the wanted part with that number, or the one after it
+	number := func(i int) int { // index in want of part i, or of the next wanted part
 		n, _ := slices.BinarySearch(g.want, i)
 		return n
 	}
@@ -138,7 +138,7 @@ func (g *gather) blockAt(parts []int) block {
 		first := p &^ (size - 1)
 		b := block{0, number(min(first+size, count)) - from, first, min(first+size, count)}
 		if number(first) < from || b.to > len(parts) || parts[b.to-1] != g.want[from+b.to-1] ||
-			first < p && g.call.shape.rotatesOutputs() { // what is before them has to be rotated, too
+			first < p && g.call.shape.rotatesOutputs() { // the parts before it have to be rotated, too
 			break
 		}
 		if all := b.end-first == count && b.to == len(g.want); b.to > best.to || all {
@@ -148,14 +148,14 @@ func (g *gather) blockAt(parts []int) block {
 	return best
 }
 
-// isWhole reports whether blocks are one that has all keys, of several segments.
+// isWhole reports whether there is a single block with all keys, of several segments.
 func (g *gather) isWhole(blocks []block) bool {
 	return g.call.keys > attn.Segment && len(blocks) == 1 &&
 		blocks[0].end-blocks[0].first == len(g.parts)
 }
 
-// cut divides what is asked of a worker so that no request has many more bytes than messages are to
-// have, and no reply.
+// cut divides the request to a worker so that neither requests nor replies are much larger than
+// messages should be.
 func (g *gather) cut(a *answer) (all []*answer) {
 	end := 0
 	for end < len(a.parts) {
@@ -173,8 +173,8 @@ func (g *gather) cut(a *answer) (all []*answer) {
 	return all
 }
 
-// fitting is how many of some parts are the next block, or, if they have to, as many of it as a
-// message may have, and the bytes of these: of their pairs, and of their state.
+// fitting returns the number of parts of the next block, or as many of it as fit a message if
+// alone, and the bytes of their pairs and of their state.
 func (g *gather) fitting(parts []int, alone bool) (n, there, back int) {
 	for b := g.blockAt(parts); ; b = g.blockAt(parts[:n/2]) {
 		n, there, back = b.to, g.pairBytes(parts[:b.to]), g.stateBytes(b)
@@ -184,7 +184,7 @@ func (g *gather) fitting(parts []int, alone bool) (n, there, back int) {
 	}
 }
 
-// pairBytes is what parts have for pairs, on the way to a worker.
+// pairBytes returns the bytes of Mask, Bias and Blocks of parts in a message.
 func (g *gather) pairBytes(parts []int) (bytes int) {
 	pairs := g.call.pairs()
 	for _, i := range parts {
@@ -193,7 +193,8 @@ func (g *gather) pairBytes(parts []int) (bytes int) {
 	return bytes
 }
 
-// stateBytes is what the state of a block takes: a node for each bit of the number of segments.
+// stateBytes returns the size of the state of a block: a node for each bit of the number of
+// segments.
 func (g *gather) stateBytes(b block) int {
 	count := 1
 	if !g.isWhole([]block{b}) {
@@ -204,8 +205,8 @@ func (g *gather) stateBytes(b block) int {
 	return 4 * count * g.config.Heads * g.config.Queries * (g.config.ValueDim + 2)
 }
 
-// roomThere and roomBack are how many bytes a request has for parts, beside its queries, and a
-// reply: a client's messages have Chunk bytes of one state, and of several up to four times that.
+// roomThere and roomBack are the bytes of a request for parts, besides its queries, and of a reply:
+// a client's messages have Chunk bytes of one state, and up to four times that of several.
 func (g *gather) roomThere() int { return g.call.client.config.Chunk }
 
 func (g *gather) roomBack() int {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// take keeps the states of an answer. It returns only an error that every other copy would have,
+// take keeps the states of an answer. It returns only an error that every other copy would return,
 // too.
 func (g *gather) take(a *answer) error {
 	for i, b := range a.blocks {
@@ -19,7 +19,7 @@ func (g *gather) take(a *answer) error {
 	return nil
 }
 
-// takeBlock keeps the state of a block, or notes why there is none.
+// takeBlock keeps the state of a block, or notes the errors.
 func (g *gather) takeBlock(a *answer, number int, b block) (fatal error) {
 	errs := make([]error, b.to-b.at)
 	for n := range errs {
@@ -45,19 +45,19 @@ func (g *gather) takeBlock(a *answer, number int, b block) (fatal error) {
 	for n, err := range errs {
 		p := &g.parts[a.parts[b.at+n]]
 		p.running--
-		if allFailed && !p.done { // or else another copy was faster
+		if allFailed && !p.done { // otherwise another copy was faster
 			fatal = cmp.Or(g.note(a, b.at+n, err), fatal)
 		}
 	}
 	return fatal
 }
 
-// note draws its conclusions from an error that a copy has, or that others have which were to have
-// a state with it. It returns those that every other copy would have, too.
+// note handles the error of a copy, or of other copies of the same block. It returns errors that
+// every other copy would return, too.
 func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	p, x := &g.parts[a.parts[n]], a.copies[n]
 	switch {
-	case err == nil: // it may be asked again, without those others
+	case err == nil: // it may be asked again, without the others
 		p.tried = slices.DeleteFunc(p.tried, func(y *partCopy) bool { return y == x })
 		return nil
 	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
@@ -74,8 +74,8 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	return nil
 }
 
-// cutSince reports whether epochs have changed since cuts were counted, were changing then,
-// or are to change again.
+// cutSince reports whether epochs have changed since cuts were counted, were changing then, or will
+// change again.
 func (g *gather) cutSince(cuts int) bool {
 	c := g.call
 	c.mu.Lock()
@@ -83,8 +83,8 @@ func (g *gather) cutSince(cuts int) bool {
 	return cuts%2 == 1 || c.cuts != cuts || c.broken
 }
 
-// keep takes a state, if it is one of the keys of some parts and the call's rows. One of fewer
-// parts, which it has, goes: blocks of parts have each other or have nothing in common.
+// keep stores a state, if it has the keys of some parts and the call's rows. It replaces states of
+// fewer parts, which it includes: blocks of parts are nested or disjoint.
 func (g *gather) keep(first, end int, data []byte) error {
 	parts, keys, missing := g.parts[first:end], 0, 0
 	for i := range parts {
@@ -111,7 +111,7 @@ func (g *gather) keep(first, end int, data []byte) error {
 	return nil
 }
 
-// finishParts lets parts be done, whose keys something else has than what has come for each.
+// finishParts marks parts as done whose keys another state includes.
 func finishParts(parts []gatherPart) {
 	for i := range parts {
 		_ = parts[i].state.Close() // it is open, or nil
@@ -119,7 +119,7 @@ func finishParts(parts []gatherPart) {
 	}
 }
 
-// keepOutputs takes outputs of all keys.
+// keepOutputs stores outputs of all keys.
 func (g *gather) keepOutputs(data []byte) error {
 	if g.left == 0 {
 		return nil

@@ -2,9 +2,9 @@ package cluster
 
 import "time"
 
-// What a worker is to a client: its health, one value, and the table by which it changes. Nothing
-// else says whether a worker is asked first or last, whether its copies are made again elsewhere,
-// and whether they count as lost.
+// The client's view of a worker: its health, one value, and the table by which it changes. Only
+// health decides whether a worker is asked first or last, whether its copies are made again
+// elsewhere, and whether they count as lost.
 //
 //	health    asked   its copies
 //	well      first   count
@@ -14,12 +14,13 @@ import "time"
 //	deserted  last    are made again: as quiet, and nobody listens
 //	dead      last    are lost: nobody has listened for Gone
 //
-// Where the client had no connection, what it has not heard says nothing: all begins anew when it
-// has one again. Workers had none either, perhaps, and come back later than it does: until one is
-// heard of, that nobody listens is taken for its end after Lease, and not after Gone.
+// Silence during a time without connection of the client means nothing: everything starts again
+// when it has one. Workers may have lost theirs, too, and may reconnect later: until a worker is
+// heard of, the absence of a listener counts as its end only after Lease, not after Gone.
 //
-// Beside its health stands what it says about itself: whether it is leaving, and how much memory it
-// has. That it came back empty it says when it is asked for a copy, or when copies are renewed.
+// Besides its health there is the worker's Status: whether it is leaving, and how much memory it
+// has. A worker that restarted empty says so when it is asked for a copy, or when copies are
+// renewed.
 type health uint8
 
 const (
@@ -37,16 +38,16 @@ type sign uint8
 
 const (
 	heardOf  sign = iota // it has answered, or announced itself
-	overdue              // it has not answered in time, or what it said was nonsense
-	nobody               // the transport says that nobody listens at its name,
-	still                // and that this is so for Gone
+	overdue              // it has not answered in time, or sent nonsense
+	nobody               // the transport reports that nobody listens at its name,
+	still                // and has done so for Gone
 	rested               // nothing was late for three times Patience
 	silent               // it was not heard of for Gone
 	rejoined             // the client had no connection, and has one again
 	signs
 )
 
-// transitions is what a worker is after a sign.
+// transitions maps a health and a sign to the next health.
 var transitions = [healths][signs]health{
 	//         heardOf overdue nobody   still     rested    silent    rejoined
 	well:     {well, slow, absent, absent, well, quiet, well},
@@ -57,15 +58,15 @@ var transitions = [healths][signs]health{
 	dead:     {well, quiet, dead, dead, dead, dead, dead},
 }
 
-// condition is a worker's health and since when.
+// condition is a worker's health and its times.
 type condition struct {
 	health health
-	heard  time.Time // when it was heard of last, or is to be from then on
-	since  time.Time // when it was late last, or nobody listened first
+	heard  time.Time // when it was last heard of, or the time to count from
+	since  time.Time // when it was last late, or nobody listened first
 	joined time.Time // when the client rejoined, if it was not heard of since
 }
 
-// note takes a sign.
+// note applies a sign.
 func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
 	x.pass(now, c)
 	again := x.health == absent || x.health == deserted // nobody listened before
@@ -83,7 +84,7 @@ func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
 	}
 }
 
-// pass lets time pass.
+// pass applies the signs that time brings.
 func (x *condition) pass(now time.Time, c *ClientConfig) {
 	if now.Sub(x.since) >= 3*c.Patience {
 		x.health = transitions[x.health][rested]
@@ -93,14 +94,14 @@ func (x *condition) pass(now time.Time, c *ClientConfig) {
 	}
 }
 
-// at is the health at a time.
+// at returns the health at a time.
 func (x condition) at(now time.Time, c *ClientConfig) health {
 	x.pass(now, c)
 	return x.health
 }
 
-// answers reports whether a worker was heard of lately and somebody listens.
+// answers reports whether a worker was heard of recently and somebody listens.
 func (h health) answers() bool { return h <= slow }
 
-// gone reports whether copies are to be made again.
+// gone reports whether copies must be made again.
 func (h health) gone() bool { return h >= quiet }

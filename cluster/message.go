@@ -2,15 +2,15 @@ package cluster
 
 import "fmt"
 
-// A request begins with the magic number, whose last byte is the version, and with what it asks
-// for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
-// code.
+// A request begins with the magic number, whose last byte is the version, and with its kind. A
+// reply begins with the same number and a code, 0 for success; any other code is followed by a
+// text.
 const (
 	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x08"
 	messageVersion = 8
 )
 
-// What requests ask for.
+// Kinds of requests.
 const (
 	opCreate = 1 + iota
 	opStep
@@ -22,7 +22,8 @@ const (
 	ops
 )
 
-// clientID is who a copy belongs to. It is random, so that nobody can name a client's copies.
+// clientID identifies the owner of copies. It is random, so that nobody else can name a client's
+// copies.
 type clientID [16]byte
 
 func (c *codec) client(id *clientID) {
@@ -33,7 +34,7 @@ func (c *codec) client(id *clientID) {
 	}
 }
 
-// magic is how messages begin.
+// magic is the beginning of messages.
 func (c *codec) magic(what string) {
 	if magic := c.number(messageMagic, 4); magic != messageMagic {
 		c.refuse("%s begins with %08x, want %08x: version %d", what, magic, messageMagic,
@@ -41,7 +42,7 @@ func (c *codec) magic(what string) {
 	}
 }
 
-// requestHead begins a message that asks for something.
+// requestHead is the beginning of a request.
 type requestHead struct {
 	op     uint8
 	client clientID
@@ -70,7 +71,7 @@ func decodeRequest(data []byte) (op uint8, client clientID, d *codec) {
 	return r.op, r.client, d
 }
 
-// replyHead begins a message that answers: with an error, or what was asked for.
+// replyHead is the beginning of a reply: an error, or none.
 type replyHead struct {
 	err error
 	body
@@ -85,10 +86,10 @@ func (r *replyHead) wire(c *codec) {
 
 func encodeReply(r body) []byte { return write(&replyHead{nil, r}, newBuffer) }
 
-// errorReply is a reply that it did not work.
+// errorReply returns a reply with an error.
 func errorReply(err error) []byte { return write(&replyHead{err, nil}, newBuffer) }
 
-// decodeReply reads the beginning of a reply, which is an error if that is what the worker says.
+// decodeReply reads the beginning of a reply, and returns the worker's error if it has one.
 func decodeReply(worker string, data []byte) (*codec, error) {
 	var r replyHead
 	d := &codec{mode: reads, data: data, worker: worker}
@@ -98,7 +99,7 @@ func decodeReply(worker string, data []byte) (*codec, error) {
 	return d, r.err
 }
 
-// fault is an error, or that there is none.
+// fault is an error, or nil.
 func (c *codec) fault(err *error) {
 	code := codeOf(*err)
 	if c.u8(&code); code == codeOK {

@@ -11,15 +11,16 @@ type appendRequest struct {
 	pieces   []tokenPiece
 }
 
-// tokenPiece is tokens that follow those of the piece before it: elements, or a run.
+// tokenPiece is tokens after those of the piece before it: elements, or a run.
 type tokenPiece struct {
 	tokens int
-	k, v   []byte // one token after another, the heads of each side by side: appendElements
-	saved  []byte // or tokens from the beginning of a run on, as attn.Sequence.Save writes them
+	k, v   []byte // one token after another, with adjacent heads: appendElements
+	saved  []byte // or the first tokens of a run, as attn.Sequence.Save writes them
 }
 
-// mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any,
-// leastPiece those of a piece without bytes, and pieceCost what is made of that.
+// mostPieces is the largest number of pieces of a request, leastAppend the bytes of a request
+// without pieces, leastPiece the bytes of a piece without content, and pieceCost the memory of a
+// decoded piece.
 const (
 	mostPieces  = 1 << 16
 	leastAppend = 24
@@ -44,7 +45,7 @@ func (r *appendRequest) wire(c *codec) {
 	})
 }
 
-// tokens is how many tokens there are in all.
+// tokens returns the total number of tokens.
 func (r *appendRequest) tokens() (n int64) {
 	for i := range r.pieces {
 		n += int64(r.pieces[i].tokens)
@@ -52,7 +53,7 @@ func (r *appendRequest) tokens() (n int64) {
 	return n
 }
 
-// check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so
+// check verifies that a piece has the bytes of its tokens. Sizes are within a worker's limits, so
 // products fit 64 bits.
 func (p *tokenPiece) check(of *part) error {
 	s := &of.shape

@@ -11,49 +11,48 @@ type attendRequest struct {
 	layer   uint32
 	heads   int
 	rows    int  // queries
-	whole   bool // the one group is all that there is: outputs are wanted, not a state
+	whole   bool // the only group has all keys: outputs are wanted, not a state
 	q       []float32
-	options *attn.Options // those that are the same for all parts
+	options *attn.Options // options that are the same for all parts
 	pairs   pairHeads
 	groups  []attendGroup
 }
 
-// attendGroup is parts whose keys follow each other, and which are to have one state.
+// attendGroup is parts with consecutive keys and a common state.
 type attendGroup struct {
 	offset int // position of query 0 among the keys of the state
 	parts  []attendPart
-	after  int // how many keys of the state come after those of the parts: no query sees them
+	after  int // number of keys of the state after the keys of the parts: no query sees them
 }
 
-// pairHeads are the heads of what parts have for pairs of a query and a key: none, one for all
-// heads, or all.
+// pairHeads are the heads of Mask, Bias and Blocks in parts: none, one for all heads, or all.
 type pairHeads struct{ mask, bias, blocks int }
 
-// attendPart is what is asked of one copy.
+// attendPart is the request to one copy.
 type attendPart struct {
 	copy  uint64
 	epoch uint32
-	first int // number in the copy of the first key that is asked for, which begins a run
+	first int // number of the first wanted key in the copy, which begins a run
 	keys  int // from there on
-	// before is how many keys of the state come between those of the part and of the one before it,
-	// or before those of the first: no query sees them, and nothing is asked of them.
+	// before is the number of keys of the state between the part's keys and those of the part before
+	// it, or before the first part: no query sees them, and no copy is asked for them.
 	before int
-	// Of the keys, with the heads of pairs: mask and bias have rows × keys of each, blocks an element
-	// for each attn.Block of either.
+	// For the keys, with the heads of pairHeads: mask and bias have rows × keys each, blocks an
+	// element for each attn.Block of either.
 	mask, blocks []bool
 	bias         []float32
 }
 
-// leastPart is the bytes of a part with nothing for pairs, leastGroup those of a group without
-// parts, and leastAttend those of a request without groups.
+// leastPart is the bytes of a part without pairs, leastGroup of a group without parts, and
+// leastAttend of a request without groups.
 const (
 	leastPart   = 24
 	leastGroup  = 16
 	leastAttend = 67
 )
 
-// mostParts is how many parts a request has at most: a sequence has no more. partCost is about what
-// is made of one: what is asked for, where it is, and an error; groupCost what is made of a group.
+// mostParts is the largest number of parts of a request, and of a sequence. partCost is about the
+// memory of a decoded part, its copy and its error; groupCost the memory of a group.
 const (
 	mostParts = maxLength / attn.Segment
 	partCost  = 320
@@ -71,7 +70,7 @@ func (r *attendRequest) wire(c *codec) {
 			r.heads, r.rows)
 	}
 	o := r.options
-	if o == nil { // none are set, or are read yet
+	if o == nil { // none are set, or none are read yet
 		o = new(attn.Options)
 	}
 	c.options(o)
@@ -115,17 +114,17 @@ func (p *pairHeads) wire(c *codec, heads int) {
 	}
 }
 
-// bytes is what a number of rows and keys of a part take.
+// bytes returns the bytes of the pairs of some rows and keys of a part.
 func (p *pairHeads) bytes(rows, keys int) int64 {
 	of := func(heads, rows, width int) int64 { return int64(heads) * int64(rows) * int64(width) }
 	return of(p.mask, rows, bitBytes(keys)) + of(p.bias, rows, 4*keys) +
 		of(p.blocks, blocksOf(rows), bitBytes(blocksOf(keys)))
 }
 
-// blocksOf is how many blocks some queries or keys have.
+// blocksOf returns the number of blocks of some queries or keys.
 func blocksOf(n int) int { return (n + attn.Block - 1) / attn.Block }
 
-// options are those that travel, of which Causal says by the offset of a group what queries see.
+// options are the options in messages; Causal counts with the offset of a group.
 func (c *codec) options(o *attn.Options) {
 	causal := o.Causal != attn.Full
 	c.f32(&o.Scale)
@@ -140,13 +139,13 @@ func (c *codec) options(o *attn.Options) {
 	}
 }
 
-// attendReply is what has become of each group, or why there is nothing of any.
+// attendReply has the outcome of each group, or one error for all.
 type attendReply struct {
 	err    error
 	groups []groupReply
 }
 
-// groupReply is a state, or outputs, or why there are none: an error for each part that has one.
+// groupReply is a state, or outputs, or the errors of its parts.
 type groupReply struct {
 	state  []byte
 	errors []error

@@ -7,13 +7,13 @@ import (
 )
 
 // Messages about copies of parts. A copy is named by its client and a number that the client never
-// uses again, so a message that comes late finds nothing. Its epoch counts truncations: an append
-// from before one is refused after it.
+// reuses, so a late message finds nothing. Its epoch counts truncations: an append from before one
+// is refused after it.
 
-// shape is what the keys and values of a sequence look like.
+// shape is the shape of the keys and values of a sequence.
 type shape = SequenceConfig
 
-// values is the number of elements of a head's value that travel and are kept: none if they are
+// values returns the number of elements of a head's value that are sent and kept: 0 if they are
 // part of the key.
 func (s *shape) values() int {
 	if s.ValuesInKeys {
@@ -27,12 +27,12 @@ func (s *shape) rotatesOutputs() bool {
 	return s.ValueFormat == attn.I4 || s.ValuesInKeys && s.ValueFormat == attn.I8
 }
 
-// integers reports whether keys and values are integers, which Integers multiplies.
+// integers reports whether keys and values are integers, as Options.Integers needs them.
 func (s *shape) integers() bool {
 	return min(s.Format, s.ValueFormat) >= attn.I8
 }
 
-// check makes sure that stores take the sizes and formats. The fields are those of a struct.
+// check verifies that stores allow the sizes and formats. of is the struct's name in errors.
 func (s *shape) check(of string) error {
 	switch {
 	case min(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) < 1 ||
@@ -66,13 +66,13 @@ func (c *codec) shape(s *shape) {
 	c.flag(&s.ValuesInKeys)
 }
 
-// createRequest makes an empty copy of a part.
+// createRequest asks for an empty copy of a part.
 type createRequest struct {
 	copy     uint64
-	sequence uint64 // and
+	sequence uint64 // and part
 	part     uint32 // say what it is a copy of
 	epoch    uint32
-	tokens   int // that the part has at most
+	tokens   int // most tokens of the part
 	lease    uint32
 	shape    shape
 }
@@ -89,14 +89,14 @@ func (r *createRequest) wire(c *codec) {
 	c.shape(&r.shape)
 }
 
-// releaseRequest frees copies. Those that there are not are no error.
+// releaseRequest frees copies. Missing ones are no error.
 type releaseRequest struct{ copies []uint64 }
 
 func (r *releaseRequest) encode(id clientID) []byte { return encodeRequest(opRelease, id, r) }
 func (r *releaseRequest) wire(c *codec)             { c.u64s(&r.copies) }
 
-// renewRequest says that the client is there, and which copies it has: others with numbers up to
-// the horizon are freed. The reply is those that the worker has not.
+// renewRequest renews the client's lease, and lists its copies: others with numbers up to the
+// horizon are freed. The reply lists the copies that the worker does not have.
 type renewRequest struct {
 	lease   uint32
 	horizon uint64
@@ -114,7 +114,7 @@ func (r *renewRequest) wire(c *codec) {
 	c.u64s(&r.copies)
 }
 
-// readRequest asks for a run of tokens in the form of attn.Sequence.Save.
+// readRequest asks for a run of tokens in the format of attn.Sequence.Save.
 type readRequest struct {
 	copy       uint64
 	epoch      uint32
@@ -130,9 +130,9 @@ func (r *readRequest) wire(c *codec) {
 	c.u32(&r.run)
 }
 
-// readReply is one of the runs that a layer has, or how long it is to wait.
+// readReply is a run of a layer, or the time to wait for it.
 type readReply struct {
-	wait  time.Duration // milliseconds travel
+	wait  time.Duration // in milliseconds in messages
 	runs  int
 	saved []byte
 }
@@ -145,8 +145,8 @@ func (r *readReply) wire(c *codec) {
 	c.bytes(&r.saved)
 }
 
-// copyRequest lets a copy take over what another one, on another worker, has more. The reply is the
-// lengths of its layers.
+// copyRequest asks a copy to fetch the tokens that it lacks from another copy, on another worker.
+// The reply is the lengths of its layers.
 type copyRequest struct {
 	copy   uint64
 	epoch  uint32

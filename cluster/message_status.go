@@ -1,25 +1,25 @@
 package cluster
 
-// Status is what a worker says about itself.
+// Status is a worker's description of itself.
 type Status struct {
 	Worker    string // its name
-	Instance  uint64 // another one after each start
-	Memory    int64  // bytes for keys and values that it may take,
-	Used      int64  // and that it has taken from the system, in use or not
-	Spare     int64  // of Used, what has no tokens: for more of the same shape
-	Sequences int    // of which it has a part
+	Instance  uint64 // different after each start
+	Memory    int64  // limit of bytes for keys and values,
+	Used      int64  // and bytes allocated from the system, in use or not
+	Spare     int64  // bytes of Used without tokens, for more tokens of the same shape
+	Sequences int    // sequences with a part here
 	Copies    int    // of parts
 	Tokens    int64  // of all copies and layers
-	Clients   int    // whose lease has not ended
-	Running   int    // calls
-	Calls     uint64 // since it started
-	Refused   uint64 // of these, those that ended with an error, or of which a part failed
-	Malformed uint64 // messages that were none
+	Clients   int    // clients whose lease has not ended
+	Running   int    // running calls
+	Calls     uint64 // calls since the start
+	Refused   uint64 // of these, calls that ended with an error, or a part of which failed
+	Malformed uint64 // invalid messages
 	Kernels   string // attn.Implementation
-	Leaving   bool   // it takes no new copies, and ends when others have those that it has
+	Leaving   bool   // it accepts no new copies, and ends when other workers have its copies
 }
 
-// Free is the bytes that there may still be tokens in.
+// Free returns the bytes that are available for more tokens.
 func (s *Status) Free() int64 { return max(0, s.Memory-s.Used+s.Spare) }
 
 func (s *Status) wire(c *codec) {
@@ -38,7 +38,7 @@ func (s *Status) wire(c *codec) {
 	c.flag(&s.Leaving)
 }
 
-// encode makes a status a message of its own, an announcement or a reply.
+// encode returns a message with the status: an announcement or a reply.
 func (s *Status) encode() []byte { return encodeReply(s) }
 
 // decodeStatus reads an announcement.

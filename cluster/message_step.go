@@ -1,14 +1,14 @@
 package cluster
 
-// stepRequest is what a worker does at once: all cuts, all appends, and then all attentions, which
-// see what was appended. Each has an outcome of its own.
+// stepRequest is a batch for a worker: all cuts, all appends, and then all attentions, which see
+// the appended tokens. Each has its own outcome.
 type stepRequest struct {
 	cuts    []truncateRequest
 	appends []appendRequest
 	attends []attendRequest
 }
 
-// mostSteps is how many cuts, appends, and attentions, a request has at most.
+// mostSteps bounds the number of cuts, of appends and of attentions of a request.
 const mostSteps = 4096
 
 func (r *stepRequest) encode(id clientID) []byte { return encodeRequest(opStep, id, r) }
@@ -22,15 +22,15 @@ func (r *stepRequest) wire(c *codec) {
 	each(c, &r.attends, n, stepCost, func(x *attendRequest) { x.wire(c) })
 }
 
-// leastCut is the bytes of a cut without layers, and stepCost about what is made of each of a step,
-// but for its lists.
+// leastCut is the bytes of a cut without layers, and stepCost about the memory of each decoded item
+// of a step, without its lists.
 const (
 	leastCut = 20
 	stepCost = 512
 )
 
-// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch, but
-// not of one before since: it may have other tokens than those that are meant.
+// truncateRequest truncates each layer to a number of tokens, if the copy's epoch is earlier, but
+// not before since: then it may have other tokens than the client means.
 type truncateRequest struct {
 	copy         uint64
 	epoch, since uint32
@@ -44,21 +44,20 @@ func (r *truncateRequest) wire(c *codec) {
 	c.u32s(&r.lengths)
 }
 
-// stepReply is an outcome for each cut and append, and for each attention: of as many as were asked
-// for.
+// stepReply has an outcome for each cut, append and attention of the request.
 type stepReply struct {
 	changes []changeReply
 	attends []attendReply
 }
 
-// changeReply is how many tokens the layer has after an append, or why it or a cut was not made.
+// changeReply is the number of tokens of the layer after an append, or the error of an append or a
+// cut.
 type changeReply struct {
 	length int
 	err    error
 }
 
-// replyTo has room for the outcomes of what a request asks for: for those of all groups, and of all
-// parts, side by side.
+// replyTo allocates the outcomes of a request: those of all groups, and of all parts, contiguous.
 func replyTo(r *stepRequest) (x stepReply) {
 	x.changes = make([]changeReply, len(r.cuts)+len(r.appends))
 	x.attends = make([]attendReply, len(r.attends))
@@ -93,7 +92,7 @@ func (r *stepReply) wire(c *codec) {
 	}
 }
 
-// error is the first error of an outcome.
+// error returns the first error of all outcomes.
 func (r *stepReply) error() error {
 	for i := range r.changes {
 		if err := r.changes[i].err; err != nil {

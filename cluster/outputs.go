@@ -2,9 +2,9 @@ package cluster
 
 import "github.com/seed-1415985d/attn"
 
-// outputs are what a worker that has all keys of several segments sends instead of a state, which
-// is one for each bit of their number: less bytes, and less to do for a client that waits. They are
-// a row for each head and query, and an LSE for each.
+// outputs are sent instead of a state by a worker that has all keys, of several segments. A state
+// has a node for each bit of their number, so outputs are fewer bytes and less work for the waiting
+// client. They are a row and an LSE for each head and query.
 type outputs struct {
 	keys int
 	rows []float32
@@ -25,7 +25,7 @@ func (x *outputs) wire(c *codec) {
 	c.row(&x.lse, len(x.lse))
 }
 
-// readOutputs reads those of a state that was for that.
+// readOutputs reads the outputs for a state of a configuration.
 func readOutputs(data []byte, c *attn.StateConfig, keys int) (x outputs, err error) {
 	n := c.Heads * c.Queries
 	x.rows, x.lse = make([]float32, n*c.ValueDim), make([]float32, n)
@@ -36,7 +36,7 @@ func readOutputs(data []byte, c *attn.StateConfig, keys int) (x outputs, err err
 	return x, err
 }
 
-// put writes the results of rows, from one on, to those of a call, which are of a number of rows.
+// put writes the results from row first on to the outputs of a call with rows rows.
 func (x *outputs) put(dst *attn.Tensor, lse []float32, first, rows int) {
 	n := len(x.lse) / dst.H
 	for h := range dst.H {

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// pace keeps what goes over a network to a number of bytes a second on average. Something may go as
-// soon as what went before it has had its time; so pieces of any size go, and nobody is asked for
-// how much they will be.
+// pace limits network traffic to a number of bytes a second on average. The next piece may be sent
+// when the time of the pieces before it is over, so pieces may have any size, and their size need
+// not be known before.
 type pace struct {
 	rate int64 // bytes a second
 
 	mu   sync.Mutex
-	free time.Time // from then on the next may go
+	free time.Time // when the next piece may be sent
 }
 
-// wait is how long nothing more is to go.
+// wait returns the time until the next piece may be sent.
 func (p *pace) wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(0, p.free.Sub(now))
 }
 
-// went notes that some bytes have gone.
+// went notes that some bytes were sent.
 func (p *pace) went(bytes int, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,7 +33,7 @@ func (p *pace) went(bytes int, now time.Time) {
 	p.free = p.free.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
 }
 
-// sleep waits for a while, or returns the error of a context that ends before.
+// sleep waits for d, or returns the error of a context that ends before.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

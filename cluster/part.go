@@ -10,15 +10,15 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// part is a copy of a part of a sequence, on a worker. The lock of the part is held for writing by
-// what changes all layers; of a layer by what changes that.
+// part is a copy of a part of a sequence, on a worker. Changes of all layers hold the part's lock
+// for writing, changes of a layer that layer's.
 type part struct {
 	createRequest
 	arena   *arena
-	long    int                                // tokens of a run at most
+	long    int                                // most tokens of a run
 	copying chan struct{}                      // has an element while a request to copy runs,
-	copied  int                                // which goes on with this layer,
-	copier  atomic.Pointer[context.CancelFunc] // and this ends the last one
+	copied  int                                // which continues with this layer,
+	copier  atomic.Pointer[context.CancelFunc] // and this ends the previous one
 
 	mu     sync.RWMutex
 	gone   bool
@@ -30,7 +30,7 @@ type partLayer struct {
 	mu     sync.RWMutex
 	length int
 	runs   []*run
-	grown  bool // it was appended to: nothing is copied to it any more
+	grown  bool // tokens were appended: nothing is copied to it any more
 }
 
 func newPart(r createRequest, a *arena) *part {
@@ -38,17 +38,17 @@ func newPart(r createRequest, a *arena) *part {
 		layers: make([]partLayer, r.shape.Layers)}
 }
 
-// runBytes is about what a run takes at most if it has several segments: where runs end, memory
-// pauses, and a run is read by a thread, and copied by a message.
+// runBytes is about the largest size of a run of several segments: memory pauses at the end of a
+// run, but a run is read by one thread, and copied by one message.
 const runBytes = 4 << 20
 
-// runBytes is about what a run of a part takes at most, in memory and on its way.
+// runBytes returns about the largest size of a run of the part, in memory and in messages.
 func (p *part) runBytes() int64 {
 	config := p.shape.storeConfig()
 	return int64(p.long) / attn.Block * pageBytes(&config)
 }
 
-// runTokens is how many tokens a run of a part has at most: a power of two of segments.
+// runTokens returns the most tokens of a run of a part: a power of two of segments.
 func runTokens(r *createRequest) int {
 	config := r.shape.storeConfig()
 	n := attn.Segment
@@ -58,8 +58,8 @@ func runTokens(r *createRequest) int {
 	return n
 }
 
-// layer locks the part for reading and returns one of its layers, or says what is wrong with the
-// epoch or the layer. The caller unlocks the part if there is no error.
+// layer locks the part for reading and returns one of its layers, or an error if the epoch or the
+// layer is wrong. The caller unlocks the part if there is no error.
 func (p *part) layer(epoch, layer uint32) (*partLayer, error) {
 	p.mu.RLock()
 	var err error
@@ -77,7 +77,7 @@ func (p *part) layer(epoch, layer uint32) (*partLayer, error) {
 	return nil, err
 }
 
-// append adds what the layer does not have yet of a message's tokens, all or nothing.
+// append adds the tokens of a message that the layer does not have yet, all or none.
 func (p *part) append(r *appendRequest) (length int, err error) {
 	l, err := p.layer(r.epoch, r.layer)
 	if err != nil {
@@ -112,7 +112,8 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	return l.length, nil
 }
 
-// appendPiece adds what the layer does not have yet of a piece that begins at a position.
+// appendPiece adds the tokens of a piece, which begins at position, that the layer does not have
+// yet.
 func (p *part) appendPiece(l *partLayer, added *tokenPiece, position int) error {
 	if l.length >= position+added.tokens {
 		return nil
@@ -132,7 +133,7 @@ func (p *part) appendPiece(l *partLayer, added *tokenPiece, position int) error 
 	return nil
 }
 
-// appendSome adds some tokens from number at of a piece on, as many as go to one run.
+// appendSome adds tokens of a piece from number at on, as many as fit one run.
 func (p *part) appendSome(l *partLayer, added *tokenPiece, at int) (err error) {
 	n := min(added.tokens-at, p.long-l.length%p.long)
 	last, fresh := l.last(), false
@@ -147,7 +148,7 @@ func (p *part) appendSome(l *partLayer, added *tokenPiece, at int) (err error) {
 		}
 	}
 	err = added.appendTo(last, &p.shape, at, at+n)
-	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
+	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others use the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
 			err = added.appendTo(last, &p.shape, at, at+n)
@@ -166,16 +167,16 @@ func (p *part) appendSome(l *partLayer, added *tokenPiece, at int) (err error) {
 	return nil
 }
 
-// grow counts tokens that a layer has more, or less. Its lock is held.
+// grow counts added tokens of a layer, or removed ones if negative. Its lock is held.
 func (p *part) grow(l *partLayer, tokens int) {
 	l.length += tokens
 	p.arena.tokens.Add(int64(tokens))
 }
 
-// pagesOf is how many pages tokens take.
+// pagesOf returns the number of pages of some tokens.
 func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
-// last is the last run of a layer, nil if there is none.
+// last returns the last run of a layer, nil if there is none.
 func (l *partLayer) last() *run {
 	if len(l.runs) == 0 {
 		return nil
@@ -183,7 +184,7 @@ func (l *partLayer) last() *run {
 	return l.runs[len(l.runs)-1]
 }
 
-// cut leaves the first n tokens of a layer. Its lock is held.
+// cut keeps the first n tokens of a layer. Its lock is held.
 func (p *part) cut(l *partLayer, n int) {
 	for l.length > n {
 		last := l.last()
@@ -199,7 +200,7 @@ func (p *part) cut(l *partLayer, n int) {
 	}
 }
 
-// truncate cuts all layers, and refuses from then on what is of an earlier epoch.
+// truncate cuts all layers, and from then on refuses requests of an earlier epoch.
 func (p *part) truncate(r *truncateRequest) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +211,7 @@ func (p *part) truncate(r *truncateRequest) error {
 		return fail(attn.ErrLength, "%d lengths, want one for each of %d layers", len(r.lengths),
 			len(p.layers))
 	case r.epoch == p.epoch:
-		return nil // it came twice
+		return nil // the request was repeated
 	case r.epoch < p.epoch:
 		return fail(errStale, "copy %d is of epoch %d, want less than %d", p.copy, p.epoch, r.epoch)
 	case p.epoch < r.since:
@@ -238,7 +239,7 @@ func (p *part) release() {
 	}
 }
 
-// read returns a run of a layer, none if it has fewer.
+// read returns a run of a layer, none if it has fewer runs.
 func (p *part) read(r *readRequest) (reply readReply, err error) {
 	l, err := p.layer(r.epoch, r.layer)
 	if err != nil {
@@ -251,15 +252,15 @@ func (p *part) read(r *readRequest) (reply readReply, err error) {
 	if int64(r.run) < int64(len(l.runs)) {
 		x, b := l.runs[r.run], bytes.Buffer{}
 		size := (x.Len() + attn.Block - 1) / attn.Block * int(pageBytes(&x.slab.config))
-		b.Grow(size + size/8 + 1024) // scales and checksums, too
+		b.Grow(size + size/8 + 1024) // with scales and checksums
 		_, err = x.Save(&b)
 		reply.saved = b.Bytes()
 	}
 	return reply, err
 }
 
-// load puts a run that another copy sent at the place of run number i. A request to copy may come
-// twice, and late: what has been loaded already, or has been appended to since, stays as it is.
+// load stores a run from another copy as run number i. A copy request may arrive twice, and late: a
+// run that was loaded already, or a layer that was appended to since, does not change.
 func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	l, err := p.layer(epoch, uint32(layer))
 	if err != nil {
@@ -293,7 +294,7 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	return nil
 }
 
-// appendRun puts a run that was saved at the end of a layer, whose lock is held.
+// appendRun appends a saved run to a layer, whose lock is held.
 func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
 	r, err := p.loadRun(saved, tokens, l.length)
 	if err != nil {
@@ -304,11 +305,10 @@ func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
 	return nil
 }
 
-// loadRun reads a run that was saved and comes after a number of tokens: of a number of tokens if
-// one is given.
+// loadRun reads a saved run, after before tokens. It must have tokens tokens, unless tokens is 0.
 func (p *part) loadRun(saved []byte, tokens, before int) (*run, error) {
 	config := p.shape.storeConfig()
-	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
+	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, slightly more than it needs
 	if tokens > 0 {
 		pages = pagesOf(tokens)
 	}
@@ -332,7 +332,7 @@ func (p *part) loadRun(saved []byte, tokens, before int) (*run, error) {
 	return r, nil
 }
 
-// lengths are the tokens of each layer.
+// lengths returns the number of tokens of each layer.
 func (p *part) lengths() []uint32 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

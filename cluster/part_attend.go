@@ -7,20 +7,21 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// reach is keys [from, to) of those of a copy that a request asks for, which begin a segment; or,
-// without a copy, as many that no query sees.
+// reach is the keys [from, to) of a copy, counted from the first one that a request asks for, which
+// begin a segment; or, without a copy, as many keys that no query sees.
 type reach struct {
 	part     *part
 	asked    *attendPart
 	from, to int
 
-	number int // of the part in the request
+	number int // number of the part in the request
 	layer  *partLayer
 }
 
-// attend adds keys of copies, of which each but the last ends a run, to a state of queries, in one
-// update: code of several would leave the caches while keys are read. Query 0 is at the given
-// position, counted from the state's first key. An error is that of some part.
+// attend adds keys of copies, each but the last of which ends a run, to a state in one update,
+// because in several the code would be evicted from the caches while keys are read. Query 0 is at
+// position offset, counted from the state's first key. An error belongs to part number of the
+// request.
 func (r *attendRequest) attend(s *attn.State, all []reach, offset int) (number int, err error) {
 	unlock, number, err := lockAll(r.layer, all)
 	if err != nil {
@@ -48,8 +49,8 @@ func (r *attendRequest) attend(s *attn.State, all []reach, offset int) (number i
 	return first.number, s.UpdateSequences(q, seqs, r.at(first.asked, offset, first.from, keys))
 }
 
-// lockAll locks copies and a layer of each for reading, in the order of their numbers, which all
-// calls have: so none waits for another in a circle. An error is that of some part.
+// lockAll locks copies and a layer of each for reading. All calls lock in the order of the copies'
+// numbers, so there is no deadlock. An error belongs to part number of the request.
 func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 	order := make([]*reach, len(all))
 	for i := range all {
@@ -64,7 +65,7 @@ func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 		}
 	}
 	for i, x := range order {
-		if i > 0 && x.part == order[i-1].part { // whose lock who waits to write may be between
+		if i > 0 && x.part == order[i-1].part { // a waiting writer could come between two read locks
 			err = fail(ErrProtocol, "copy %d joins itself", x.part.copy)
 		} else {
 			x.layer, err = x.part.layer(x.asked.epoch, layer)
@@ -79,8 +80,7 @@ func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 	return unlock, 0, nil
 }
 
-// checkReach makes sure that a copy, which is locked, has the keys that are asked for, and is of a
-// shape.
+// checkReach verifies that a locked copy has the wanted keys and shape.
 func (r *attendRequest) checkReach(x *reach, wanted *shape) error {
 	switch h, a := &x.part.shape, x.asked; {
 	case a.first%x.part.long != 0:
@@ -99,8 +99,8 @@ func (r *attendRequest) checkReach(x *reach, wanted *shape) error {
 	return nil
 }
 
-// sequences adds those of the runs with tokens [from, to) of a layer to others. Where more than
-// these were appended to the last one, it is a fork, to be released.
+// sequences appends the runs with tokens [from, to) of a layer to seqs. If the last run has more
+// tokens, it returns a truncated fork of it, to be released.
 func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.Sequence,
 	last *attn.Sequence, err error) {
 	first := 0
@@ -121,7 +121,7 @@ func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.
 	return seqs, last, err
 }
 
-// at are the options for n of the keys asked for, from one on.
+// at returns the options for n of the wanted keys, from key first on.
 func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
 	o := *r.options
 	o.Offset = offset
@@ -132,12 +132,12 @@ func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
 	return &o
 }
 
-// pairsOf is some columns of what has an element for each pair, none if it has no heads.
+// pairsOf returns some columns of elements for pairs, none if there are no heads.
 func pairsOf[T any](data []T, heads, rows, width, first, n int) attn.View[T] {
 	if heads == 0 {
 		return attn.View[T]{}
 	}
 	x := attn.BHLD(data[first:], 1, heads, rows, width)
-	x.D = n // of rows that are as far apart as before
+	x.D = n // rows keep their distance
 	return x
 }

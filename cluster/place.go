@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// rank orders workers for a part of a sequence by weighted rendezvous hashing: each has a number
-// that depends on the part and itself, and on nothing else but its free memory. So parts spread as
-// memory is free, and a worker that comes or goes moves no others'.
+// rank orders workers for a part of a sequence by weighted rendezvous hashing: the rank of a worker
+// depends only on the part, the worker and its free memory. So parts spread in proportion to free
+// memory, and a worker that joins or leaves moves no other worker's parts.
 func rank(workers []Status, sequence uint64, number int) []string {
 	type ranked struct {
 		name  string
@@ -33,9 +33,9 @@ func rank(workers []Status, sequence uint64, number int) []string {
 	return names
 }
 
-// together is how many parts, with a given one, are placed on the same workers: their states merge
-// before they travel. What a sequence grows by from one power of two of parts to the next is
-// divided among all copies that workers can have of it, so that all have something to do.
+// together returns the number of parts that are placed on the same workers as a given one, so that
+// their states merge before they are sent. The growth of a sequence from one power of two of parts
+// to the next is divided among all workers, so that all have work.
 func together(number, workers, copies int) int {
 	doubling := 1 << max(0, bits.Len(uint(number))-1) // parts of it
 	shares := 1
@@ -45,8 +45,8 @@ func together(number, workers, copies int) int {
 	return max(1, doubling/shares)
 }
 
-// places orders workers for a new part: those that have its neighbours, or else those that have the
-// least of the sequence for their free memory, and then as they rank.
+// places orders workers for a new part: workers with its neighbours first, otherwise workers with
+// the fewest copies of the sequence for their free memory, and then by rank.
 func (s *Sequence) places(number int) []string {
 	c := s.client
 	takers := c.takers()
@@ -59,7 +59,8 @@ func (s *Sequence) places(number int) []string {
 	}
 	for i := range takers {
 		w := &takers[i]
-		// In quarters, so that about as much memory is as much, and not all sequences take one worker.
+		// Rounded to quarters, so that similar amounts of memory count as equal, and not all sequences
+		// choose the same worker.
 		level[w.Worker] = held[w.Worker] * int(min(1<<20, math.Round(4*free/float64(w.Free()+1))))
 		if number%size != 0 && beside[w.Worker] && c.member(w.Worker).share(0) < nearlyFull {
 			level[w.Worker] = -1
@@ -69,8 +70,8 @@ func (s *Sequence) places(number int) []string {
 	return names
 }
 
-// held is how many copies of a sequence's parts each worker has, and which have the one before a
-// part.
+// held returns the number of copies of a sequence's parts on each worker, and the workers with the
+// part before a given one.
 func (s *Sequence) held(number int) (held map[string]int, beside map[string]bool) {
 	held, beside = map[string]int{}, map[string]bool{}
 	for _, p := range s.all() {
@@ -82,13 +83,13 @@ func (s *Sequence) held(number int) (held map[string]int, beside map[string]bool
 	return held, beside
 }
 
-// chance is a number between 0 and 1, the same each time.
+// chance returns a pseudorandom number between 0 and 1, a function of its arguments.
 func chance(sequence uint64, number int, worker string) float64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, []uint64{sequence, uint64(number)}) // never fails
 	_, _ = h.Write([]byte(worker))
 	x := h.Sum64()
-	x ^= x >> 33 // the last bytes have reached the low bits only
+	x ^= x >> 33 // the last bytes have only reached the low bits
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
 	x *= 0xc4ceb9fe1a85ec53

@@ -11,15 +11,15 @@ import (
 // redacted stands for user info.
 const redacted = "xxxxx"
 
-// scheme begins an address: after it comes who connects, up to the last @.
+// scheme matches the beginning of an address; user info follows, up to the last @.
 var scheme = regexp.MustCompile(`(?:^|[\s,"'=(\[])[A-Za-z][A-Za-z0-9+.-]*://`)
 
-// bare is what may be an address without a scheme.
+// bare matches a possible address without a scheme.
 var bare = regexp.MustCompile(`\S+@`)
 
 // Redact returns a text, such as an error, with "xxxxx" for the user info of all addresses in it:
-// names, passwords and tokens. It removes more rather than less, as a password that was written
-// carelessly may have any character.
+// names, passwords and tokens. In doubt it removes more, since a carelessly written password may
+// have any character.
 func Redact(text string) string {
 	starts := scheme.FindAllStringIndex(text, -1)
 	if len(starts) == 0 {
@@ -42,14 +42,14 @@ func Redact(text string) string {
 	return b.String()
 }
 
-// redactedError says what an error says, without the user info of addresses in it.
+// redactedError is an error without the user info of addresses in its text.
 type redactedError struct{ err error }
 
 func (e *redactedError) Error() string { return Redact(e.err.Error()) }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// splitServers reads addresses with commas between them. One that cannot be read is refused here
-// and not shown, since any part of it may be a password.
+// splitServers splits addresses at commas. It refuses an invalid one without showing it, since any
+// part of it may be a password.
 func splitServers(list string) (servers []string, err error) {
 	all := strings.Split(list, ",")
 	for i, s := range all {
@@ -67,7 +67,7 @@ func splitServers(list string) (servers []string, err error) {
 	return servers, nil
 }
 
-// withScheme is an address with the scheme that NATS takes where there is none.
+// withScheme returns an address with NATS's default scheme if it has none.
 func withScheme(server string) string {
 	if !strings.Contains(server, "://") {
 		return "nats://" + server

@@ -9,24 +9,24 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// ride is what is on its way to the copies of a part: a message's tokens, or a cut.
+// ride is a change that is being sent to the copies of a part: a message's tokens, or a cut.
 type ride struct {
 	part    *sequencePart
 	request appendRequest
-	cut     truncateRequest // if its epoch is not 0
+	cut     truncateRequest // a cut if its epoch is not 0
 
 	mu     sync.Mutex
-	known  []outcome // of copies
-	flying int       // requests with the tokens whose outcome is not known
-	landed func()    // to be called when none is flying any more
+	known  []outcome // outcomes of copies
+	flying int       // requests with the tokens whose outcome is unknown
+	landed func()    // is called when no request is flying any more
 
-	followed chan struct{} // of a step's: closed when copies follow no more
+	followed chan struct{} // of a step: closed when no copies follow any more
 }
 
-// length is how many tokens a copy has at least that has taken the message.
+// length returns the least number of tokens of a copy that has the message.
 func (r *ride) length() int { return r.request.position + int(r.request.tokens()) }
 
-// size is how many bytes the tokens have.
+// size returns the bytes of the tokens.
 func (r *ride) size() int {
 	if r == nil {
 		return 0
@@ -34,14 +34,14 @@ func (r *ride) size() int {
 	return sizeOf(&r.request)
 }
 
-// to is the tokens for a copy.
+// to returns the request with the tokens for a copy.
 func (r *ride) to(copy uint64) appendRequest {
 	x := r.request
 	x.copy = copy
 	return x
 }
 
-// step is what a copy is asked for that is to take it, and nothing else.
+// step returns the request for a copy with nothing but the change.
 func (r *ride) step(copy uint64) *stepRequest {
 	if r.cut.epoch > 0 {
 		return &stepRequest{cuts: []truncateRequest{r.cut.to(copy)}}
@@ -49,7 +49,7 @@ func (r *ride) step(copy uint64) *stepRequest {
 	return &stepRequest{appends: []appendRequest{r.to(copy)}}
 }
 
-// refusal is why a worker has not taken it, nil if it has.
+// refusal returns why a worker has not applied the change, nil if it has.
 func (r *ride) refusal(worker string, x *changeReply) error {
 	if x.err == nil && x.length < r.length() {
 		return fail(ErrProtocol, "worker %s has %d tokens, want at least %d", worker, x.length,
@@ -58,7 +58,7 @@ func (r *ride) refusal(worker string, x *changeReply) error {
 	return x.err
 }
 
-// outcomes is what is known of copies.
+// outcomes returns the known outcomes of copies.
 func (r *ride) outcomes() map[*partCopy]outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *ride) outcomes() map[*partCopy]outcome {
 	return known
 }
 
-// note notes what became of a copy, unless that has taken the message. The lock is held.
+// note records the outcome of a copy, unless it already has the message. The lock is held.
 func (r *ride) note(o outcome) {
 	i := slices.IndexFunc(r.known, func(x outcome) bool { return x.copy == o.copy })
 	if i < 0 {
@@ -79,12 +79,12 @@ func (r *ride) note(o outcome) {
 	}
 }
 
-// has reports whether a copy has taken the message, as far as is known. The lock is held.
+// has reports whether a copy is known to have the message. The lock is held.
 func (r *ride) has(x *partCopy) bool {
 	return slices.ContainsFunc(r.known, func(o outcome) bool { return o.copy == x && o.took() })
 }
 
-// missing are the copies that have not taken the message, as far as is known.
+// missing returns the copies that are not known to have the message.
 func (s *Sequence) missing(r *ride) []*partCopy {
 	good := s.good(r.part)
 	r.mu.Lock()
@@ -92,14 +92,14 @@ func (s *Sequence) missing(r *ride) []*partCopy {
 	return slices.DeleteFunc(good, r.has)
 }
 
-// taken notes that a copy has taken the message.
+// taken records that a copy has the message.
 func (r *ride) taken(x *partCopy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(outcome{copy: x, final: true})
 }
 
-// holders are the copies that have taken the message.
+// holders returns the copies that have the message.
 func (r *ride) holders() (all []*partCopy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,17 +111,17 @@ func (r *ride) holders() (all []*partCopy) {
 	return all
 }
 
-// isIn reports whether a copy has taken the message, as far as is known.
+// isIn reports whether a copy is known to have the message.
 func (r *ride) isIn(x *partCopy) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.has(x)
 }
 
-// took reports whether a copy has taken a request.
+// took reports whether a copy has applied a request.
 func (o outcome) took() bool { return o.final && o.err == nil }
 
-// fly lets the message go with a request, to a copy.
+// fly records that the message is sent with a request, to a copy.
 func (r *ride) fly(x *partCopy) *partCopy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *ride) fly(x *partCopy) *partCopy {
 	return x
 }
 
-// land notes what became of the message that went with a request.
+// land records the outcome of the message that was sent with a request.
 func (r *ride) land(a *answer) {
 	if r == nil || a.ride == nil {
 		return
@@ -161,7 +161,8 @@ func (r *ride) whenLanded(f func()) {
 	}
 }
 
-// full is that a copy of the end has no room, where the others have had time to say otherwise.
+// full returns the error that a copy of the end has no room, if no other copy has had the message
+// within the patience.
 func (g *gather) full() error {
 	if g.ride == nil {
 		return nil

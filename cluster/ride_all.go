@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// part is a part by number, which is made if it is the next one.
+// part returns part i, which is made if it is the next one.
 func (s *Sequence) part(ctx context.Context, i int) (p *sequencePart, err error) {
 	if err := s.grow.own(ctx); err != nil {
 		return nil, err
@@ -40,9 +40,9 @@ func (s *Sequence) part(ctx context.Context, i int) (p *sequencePart, err error)
 	return p, nil
 }
 
-// place makes copies of a new part, one at least.
+// place makes copies of a new part, at least one.
 func (s *Sequence) place(ctx context.Context, p *sequencePart) (last error) {
-	first := time.Millisecond + time.Duration(s.id%1e6) // sequences do not ask again together
+	first := time.Millisecond + time.Duration(s.id%1e6) // so that sequences ask apart
 	for wait := first; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
 		for _, worker := range s.places(p.index) {
@@ -83,20 +83,20 @@ func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (
 	return x, nil
 }
 
-// outcome is what became of a request to a copy.
+// outcome is the result of a request to a copy.
 type outcome struct {
 	copy  *partCopy
 	err   error
 	final bool // it is not tried again
 }
 
-// toAll sends each copy of a part its request, until the copy has taken it or is not counted on any
-// more. It is an error if none takes it, and then all stay.
+// toAll sends each copy of a part its request, until the copy has applied it or is given up. If
+// none applies it, that is an error, and all copies stay.
 func (s *Sequence) toAll(ctx context.Context, r *ride) error {
 	return s.toRest(ctx, r, map[*partCopy]outcome{})
 }
 
-// toRest is toAll where some copies have taken their request.
+// toRest is toAll after some copies have applied their request.
 func (s *Sequence) toRest(ctx context.Context, r *ride, state map[*partCopy]outcome) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		copies := s.good(r.part)
@@ -118,8 +118,8 @@ func (s *Sequence) toRest(ctx context.Context, r *ride, state map[*partCopy]outc
 	}
 }
 
-// sendAll sends a request to those of some copies that have no final outcome yet, and notes their
-// outcomes for as long as it makes sense to wait.
+// sendAll sends a request to copies without a final outcome, and records outcomes as long as
+// waiting is useful.
 func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 	state map[*partCopy]outcome) {
 	calls, cancel := context.WithCancel(ctx)
@@ -153,8 +153,8 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 	}
 }
 
-// mayAnswer reports whether more is to be waited for. Where one copy has taken a request, it is
-// until others have, too, or cannot; where none has, until each has refused, or its worker is dead.
+// mayAnswer reports whether to wait for further outcomes: if a copy has applied the request, until
+// the others have, too, or cannot; if none has, until each has refused, or its worker is dead.
 func (s *Sequence) mayAnswer(copies []*partCopy, state map[*partCopy]outcome) bool {
 	taken := slices.ContainsFunc(copies, func(x *partCopy) bool { return state[x].took() })
 	return slices.ContainsFunc(copies, func(x *partCopy) bool {
@@ -169,9 +169,9 @@ func (s *Sequence) mayAnswer(copies []*partCopy, state map[*partCopy]outcome) bo
 	})
 }
 
-// conclude gives up the copies that have refused a request that others took. Those that have not
-// answered become the reserve. If those that took it are of no use any more, or lack what others
-// have, or the reserve has to be asked, the request is to be sent again.
+// conclude gives up the copies that have refused a request that others applied, and puts copies
+// without an answer in reserve. The request must be sent again if all copies that applied it are
+// lost or lack tokens that others have, or if the reserve has to be asked.
 func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
 	c, p := s.client, r.part
@@ -224,10 +224,10 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	return false, err
 }
 
-// rely gives up some copies, and counts no more on some that are late, if others are of use that
-// took a message, and reports whether one is. Layers are appended to at the same time, and none may
-// give up the copies that another one relies on, nor one whose worker answers for one whose worker
-// does not.
+// rely gives up some copies, and puts late ones in reserve, if a usable copy in on has the message,
+// and reports whether there is one. Layers are appended to at the same time, so a layer must not
+// give up the copies that another one relies on, nor prefer a copy whose worker does not answer to
+// one whose worker does.
 func (s *Sequence) rely(r *ride, on, giveUp, late []*partCopy) bool {
 	c := s.client
 	defer s.lockAll()()
@@ -249,7 +249,7 @@ func (s *Sequence) rely(r *ride, on, giveUp, late []*partCopy) bool {
 	return true
 }
 
-// insist sends a request to a copy until the worker says yes or no.
+// insist sends a request to a copy until the worker applies or refuses it.
 func (c *Client) insist(ctx context.Context, x *partCopy, r *ride, outcomes chan<- outcome) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		attempt, cancel := context.WithTimeout(ctx, 4*c.config.Patience)
@@ -273,12 +273,12 @@ func (c *Client) insist(ctx context.Context, x *partCopy, r *ride, outcomes chan
 	}
 }
 
-// lostError says that a part is gone.
+// lostError returns the error for a lost part.
 func (s *Sequence) lostError(p *sequencePart, cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	longest, from := slices.Max(s.lengths), p.index*s.tokens
-	if longest <= from { // nothing has been appended, so nothing is lost
+	if longest <= from { // nothing was appended, so nothing is lost
 		return fail(ErrUnavailable, "a part that tokens were to begin has no copy left: %v", cause)
 	}
 	return &LostError{Sequence: s.id, From: from, To: min(longest, from+s.tokens),

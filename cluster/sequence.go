@@ -11,60 +11,60 @@ import (
 
 // SequenceConfig is the shape of a sequence.
 type SequenceConfig struct {
-	Layers   int // each of which has keys and values of its own
+	Layers   int // each has its own keys and values
 	KVHeads  int
 	HeadDim  int
 	ValueDim int
-	Format   attn.Format // in which workers keep tokens
-	// ValueFormat is that of values, of keys only Format then. 0 is Format.
+	Format   attn.Format // format of the keys and values on workers
+	// ValueFormat is the format of values; Format is then the format of keys only. 0 means Format.
 	ValueFormat attn.Format
-	// ValuesInKeys keeps keys only, whose first ValueDim ≤ HeadDim channels are values, as
-	// attn.StoreConfig does. Append takes the zero Tensor for v.
+	// ValuesInKeys keeps only keys, whose first ValueDim ≤ HeadDim channels are the values, as in
+	// attn.StoreConfig. v is then the zero Tensor.
 	ValuesInKeys bool
 }
 
 // Sequence is the tokens of one sequence, in parts on several workers.
 //
-// Calls for different layers may run at the same time. Those that change a layer, and Attend over
-// the tokens that they change, come one after another.
+// Calls on different layers may run at the same time. Calls that change a layer, and Attend over
+// it, run one after another.
 type Sequence struct {
 	client *Client
 	shape  shape
 	id     uint64
-	tokens int // of a part,
+	tokens int // most tokens of a part,
 	long   int // and of a run
 
-	ctx    context.Context // of all that goes on, until Release
+	ctx    context.Context // of all work, until Release
 	cancel context.CancelFunc
-	change gate   // shared by appends; owned while copies join or go, or tokens go
-	mended gate   // owned while copies are cut, which appends wait for in any case
+	change gate   // shared by appends; owned while copies join or leave, or are cut
+	mended gate   // owned while copies are cut, for which appends wait in any case
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
 
-	packers sync.Pool // of *attn.Cache, in which runs are packed
+	packers sync.Pool // of *attn.Cache, for packing runs
 
 	mu       sync.Mutex
 	released bool
 	lengths  []int
-	taken    []int   // as lengths, with what an append that is running has brought to copies
-	follows  []*ride // of layers whose last step copies follow
-	broken   bool    // an append failed, or copies were recalled: they may have other lengths
-	cuts     int     // that have begun and ended: of copies' epochs, while it is odd
+	taken    []int   // like lengths, plus the tokens of a running append that copies have
+	follows  []*ride // the last step of each layer that not all copies have yet
+	broken   bool    // an append failed, or copies were recalled: copies may have other lengths
+	cuts     int     // begun and ended cuts: odd while copies' epochs are changing
 	parts    []*sequencePart
-	pause    context.Context // if not nil, appends begin when it ends: a copy is catching up
+	pause    context.Context // if not nil, appends wait until it ends, because a copy is catching up
 }
 
-// sequencePart is a part and its copies, those to ask first in front.
+// sequencePart is a part and its copies, in the order in which they are asked.
 type sequencePart struct {
 	index  int
 	epoch  uint32
-	cut    truncateRequest // the last one that copies have taken
+	cut    truncateRequest // the last cut that copies have applied
 	copies []*partCopy
 	moving chan struct{} // has an element while a copy is made
-	doubts bool          // a copy was recalled, and is to be cut before it is one as others
+	doubts bool          // a copy was recalled, and must be cut before it counts like the others
 }
 
-// NewSequence returns a sequence without tokens. Parts are placed when tokens come.
+// NewSequence returns a sequence without tokens. Parts are placed when tokens are appended.
 func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	if s.ValueFormat == 0 {
 		s.ValueFormat = s.Format
@@ -90,10 +90,10 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	return x, nil
 }
 
-// ID is what errors and workers call the sequence.
+// ID returns the number of the sequence in errors and on workers.
 func (s *Sequence) ID() uint64 { return s.id }
 
-// Len is the number of tokens of a layer.
+// Len returns the number of tokens of a layer.
 func (s *Sequence) Len(layer int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Sequence) Len(layer int) int {
 	return s.lengths[layer]
 }
 
-// Missing is how many copies of parts are still to be made again.
+// Missing returns the number of copies of parts that must still be made again.
 func (s *Sequence) Missing() (n int) {
 	for _, p := range s.all() {
 		n += max(0, s.client.config.Copies-len(s.good(p)))
@@ -111,14 +111,14 @@ func (s *Sequence) Missing() (n int) {
 	return n
 }
 
-// all are the parts that there are.
+// all returns the parts.
 func (s *Sequence) all() []*sequencePart {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.parts)
 }
 
-// good are the copies of a part that are of use, those of workers that answer first.
+// good returns the usable copies of a part, those of workers that answer first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	locked(&s.mu, func() { good = slices.Clone(p.copies) })
 	c := s.client
@@ -129,12 +129,12 @@ func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	return good
 }
 
-// doubt is how little a copy's worker is to be relied on. The lock is held.
+// doubt returns how unreliable a copy's worker is. The lock is held.
 func (c *Client) doubt(x *partCopy) int {
 	return int(min(c.healthOf(x.worker), absent))
 }
 
-// begin starts a call, which ends with its context or its time, or when the sequence is released.
+// begin starts a call, which ends with its context or timeout, or when the sequence is released.
 func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := s.client.limit(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -144,7 +144,7 @@ func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// check makes sure that the sequence has a layer and can be used.
+// check verifies that the sequence has the layer and is not released.
 func (s *Sequence) check(layer int) error {
 	if err := s.ended(); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (s *Sequence) check(layer int) error {
 	return nil
 }
 
-// orReleased is the error of a call, or that the sequence was released if that has ended it. One
-// that has done what it was to do has no error.
+// orReleased returns the error of a call, or that the sequence was released if that caused it. nil
+// stays nil.
 func (s *Sequence) orReleased(err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +164,7 @@ func (s *Sequence) orReleased(err error) error {
 	return cmp.Or(s.ended(), err)
 }
 
-// ended is that the sequence was released, if it was.
+// ended returns an error if the sequence was released.
 func (s *Sequence) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Sequence) ended() error {
 	return nil
 }
 
-// mend makes copies have again what lengths say, if an append has failed.
+// mend cuts copies to the lengths of layers, if an append has failed.
 func (s *Sequence) mend(ctx context.Context) error {
 	if !s.isBroken() {
 		return nil
@@ -184,19 +184,19 @@ func (s *Sequence) mend(ctx context.Context) error {
 	}
 	defer s.mended.disown()
 	if !s.isBroken() {
-		return nil // somebody else has mended it
+		return nil // another call has mended it
 	}
 	return s.cut(ctx, -1)
 }
 
-// mendSoon lets copies be mended beside a call that needs them only where they are cut in part.
+// mendSoon mends copies in the background, for a call that need not wait for all cuts.
 func (s *Sequence) mendSoon() {
 	if s.isBroken() && s.mended.tryOwn() {
 		s.mended.disown()
 		s.client.background(func() {
 			ctx, cancel := context.WithTimeout(s.ctx, 4*s.client.config.Patience)
 			defer cancel()
-			_ = s.mend(ctx) // or else the next call does it
+			_ = s.mend(ctx) // if it fails, the next call does it
 		})
 	}
 }
@@ -207,9 +207,9 @@ func (s *Sequence) isBroken() bool {
 	return s.broken
 }
 
-// alone owns the sequence for what makes no request: nothing is appended or cut meanwhile.
+// alone owns the sequence for work without requests: nothing is appended or cut meanwhile.
 func (s *Sequence) alone(ctx context.Context) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.client.config.Patience) // others wait behind
+	ctx, cancel := context.WithTimeout(ctx, s.client.config.Patience) // others wait for it
 	defer cancel()
 	if err := s.mended.own(ctx); err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func (s *Sequence) alone(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
-// Release lets workers free the tokens, and ends the calls that are running. They and all later
-// ones return [attn.ErrClosed].
+// Release frees the tokens on workers, and ends running calls. They and all later ones return
+// [attn.ErrClosed].
 func (s *Sequence) Release() {
 	s.client.free(s.end())
 	c := s.client
@@ -234,7 +234,7 @@ func (s *Sequence) Release() {
 	delete(c.sequences, s)
 }
 
-// end ends all calls, and returns the copies that there were.
+// end ends all calls, and returns all copies.
 func (s *Sequence) end() []*partCopy {
 	s.mu.Lock()
 	parts := s.parts
@@ -244,7 +244,7 @@ func (s *Sequence) end() []*partCopy {
 	return s.copiesOf(parts)
 }
 
-// copiesOf are all copies of some parts.
+// copiesOf returns all copies of some parts.
 func (s *Sequence) copiesOf(parts []*sequencePart) (all []*partCopy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *Sequence) copiesOf(parts []*sequencePart) (all []*partCopy) {
 	return all
 }
 
-// sweep frees the copies of a part that are of no use any more.
+// sweep frees the lost copies of a part.
 func (s *Sequence) sweep(p *sequencePart) {
 	if _, staying := s.client.count(s.good(p)); staying >= s.client.config.Copies {
 		s.loseReserve(p, dead)
@@ -264,7 +264,7 @@ func (s *Sequence) sweep(p *sequencePart) {
 	}
 }
 
-// takeLost takes the copies from a part that are of no use any more.
+// takeLost removes the lost copies from a part, and returns them.
 func (s *Sequence) takeLost(p *sequencePart) (lost []*partCopy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// follow ends a call that appends: it gives the layer back to others when all copies that are still
-// counted on have what rides, and change, which is shared until then.
+// follow ends a call that appends: it releases the layer, and change, which is shared until then,
+// when all usable copies have the message that rides.
 func (c *call) follow() {
 	r := c.ride
 	if r == nil {
@@ -33,25 +33,25 @@ func (c *call) follow() {
 		}
 	})
 	late := time.AfterFunc(c.client.config.Patience, once)
-	r.whenLanded(func() { // nothing is sent again that flies
+	r.whenLanded(func() { // nothing is sent again while it is flying
 		late.Stop()
 		once()
 	})
 }
 
-// followAll sends what rides to the copies that have not taken it. Who does not take it is given up
-// and made again, as after an append.
+// followAll sends the message that rides to the copies without it. A copy that does not apply it is
+// given up and made again, as after an append.
 func (s *Sequence) followAll(r *ride) {
 	ctx, end := s.begin(context.Background())
 	defer end()
 	if s.toRest(ctx, r, r.outcomes()) != nil {
-		s.setBackWithout(r) // if no copy is left, the next call says so
+		s.setBackWithout(r) // if no copy is left, the next call returns the error
 	}
 }
 
-// beginFollow lets copies follow to take what a step has brought to one. If that has not all that
-// copies follow to take in other layers, no copy may have all: then all take this first, as after
-// an append.
+// beginFollow lets copies follow, that is, receive in the background the tokens that a step has
+// brought to one copy. If that copy lacks tokens of other layers that copies still follow, perhaps
+// no copy has all: then all copies receive these tokens first, as after an append.
 func (c *call) beginFollow(ctx context.Context) error {
 	r := c.ride
 	if r == nil || c.tryFollow(r, false) {
@@ -64,8 +64,8 @@ func (c *call) beginFollow(ctx context.Context) error {
 	return nil
 }
 
-// tryFollow lets copies follow to take what rides, if one has it with all that they follow to take
-// in other layers, or in any case, and reports whether they do.
+// tryFollow lets copies follow a ride, if one copy has it and all other layers' rides that copies
+// follow, or in any case, and reports whether they do.
 func (s *Sequence) tryFollow(r *ride, inAnyCase bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Sequence) tryFollow(r *ride, inAnyCase bool) bool {
 	return true
 }
 
-// endFollow ends that copies follow to take what rides, if they do.
+// endFollow ends following a ride, if copies follow it.
 func (s *Sequence) endFollow(r *ride) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,17 +94,17 @@ func (s *Sequence) endFollow(r *ride) {
 	}
 }
 
-// followsBeside reports whether something is so of what copies of a part follow to take in other
-// layers. The lock is held.
+// followsBeside reports whether so is true of a ride in another layer that copies of the part
+// follow. The lock is held.
 func (s *Sequence) followsBeside(r *ride, so func(f *ride) bool) bool {
 	return slices.ContainsFunc(s.follows, func(f *ride) bool {
 		return f != nil && f != r && f.part == r.part && so(f)
 	})
 }
 
-// standIn reports whether nothing that steps have brought to other layers is lost with some copies,
-// in the place of which there are others: for each there is one that is counted on and has all that
-// it has. Locks of the sequence and of the client are held.
+// standIn reports whether copies can be replaced by substitutes without losing tokens that steps
+// have brought to other layers: for each ride there must be a usable substitute that has it. The
+// locks of the sequence and of the client are held.
 func (s *Sequence) standIn(r *ride, substitutes, copies []*partCopy) bool {
 	return r == nil || !slices.ContainsFunc(copies, func(x *partCopy) bool {
 		return x.counts() && !slices.ContainsFunc(substitutes, func(y *partCopy) bool {
@@ -113,7 +113,7 @@ func (s *Sequence) standIn(r *ride, substitutes, copies []*partCopy) bool {
 	})
 }
 
-// setBackWithout counts no more on copies that do not take what rides, if others have it.
+// setBackWithout puts copies without the ride in reserve, if others have it.
 func (s *Sequence) setBackWithout(r *ride) {
 	defer s.lockAll()()
 	for _, x := range r.part.copies {
@@ -123,7 +123,7 @@ func (s *Sequence) setBackWithout(r *ride) {
 	}
 }
 
-// lockSettled locks the sequence when no copies follow in a layer: all have its tokens.
+// lockSettled locks the sequence once no copies follow in a layer, so that all have its tokens.
 func (s *Sequence) lockSettled(ctx context.Context, layer int) error {
 	for {
 		s.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// obeyed are the options that mean what they mean on one machine, or that have an error of their
-// own. Any other that is set is refused, also one that attn learns later.
+// obeyed are the options with the same meaning as on one machine, or with their own error. Any
+// other option that is set is refused, including future options of attn.
 var obeyed = map[string]bool{
 	"Scale": true, "Causal": true, "Offset": true, "Window": true, "Softcap": true, "Mask": true,
 	"Blocks": true, "Bias": true, "Slopes": true, "Sinks": true, "QueryLens": true, "KeyLens": true,
@@ -24,7 +24,7 @@ var others = func() (fields []reflect.StructField) {
 	return fields
 }()
 
-// refused is the name of an option that is set and not obeyed, if there is one.
+// refused returns the name of an option that is set and not obeyed, if there is one.
 func refused(o *attn.Options) (name string, is bool) {
 	v := reflect.ValueOf(o).Elem()
 	for i := range others {
@@ -35,8 +35,8 @@ func refused(o *attn.Options) (name string, is bool) {
 	return "", false
 }
 
-// checkOptions makes sure that the options can travel, and mean on workers what they mean here. The
-// others are checked with the queries.
+// checkOptions verifies that the options can be sent, and have the same meaning on workers. Other
+// properties are checked with the queries.
 func (c *call) checkOptions() error {
 	o := c.opt
 	if name, is := refused(o); is {
@@ -62,19 +62,19 @@ func (c *call) checkOptions() error {
 	return nil
 }
 
-// none reports whether a view is the zero View: an argument that is not given.
+// none reports whether a view is the zero View, an argument that is not given.
 func none[T any](x *attn.View[T]) bool {
 	return x.Data == nil && x.B|x.H|x.L|x.D|x.SB|x.SH|x.SL == 0
 }
 
-// clampWindow bounds a window at more than any distance of a query and a key, so that it can be
-// added to positions and travel. What is negative stays, for package attn to judge.
+// clampWindow bounds a window by more than any distance of a query and a key, so that it can be
+// added to positions and encoded. Negative numbers stay, for package attn to refuse.
 func clampWindow(w attn.Window) attn.Window {
 	return attn.Window{Left: min(w.Left, 2*maxLength), Right: min(w.Right, 2*maxLength)}
 }
 
-// travelling are those options that travel. Those of an option that scores depend on are the same
-// for all parts, so that the states have one unit.
+// travelling returns the options that are sent. Options that change scores are the same for all
+// parts, so that all states have the same unit.
 func travelling(o *attn.Options) *attn.Options {
 	x := &attn.Options{Scale: o.Scale, Softcap: o.Softcap, Integers: o.Integers,
 		Window: clampWindow(o.Window), Slopes: o.Slopes, Sinks: o.Sinks}

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Mask, Bias and Blocks have elements for pairs of a query and a key. Each worker gets those of its
-// keys.
+// Mask, Bias and Blocks have elements for pairs of a query and a key. Each worker gets the elements
+// of its keys.
 
-// checkPairs checks what has an element for each pair of query and key: its shape here, the rest by
-// package attn, which validates a call of no batch entries and computes nothing.
+// checkPairs validates Mask, Bias and Blocks: their shape here, the rest by package attn, which
+// validates a call without batch entries and computes nothing.
 func (c *call) checkPairs() error {
 	mask, bias, blocks := &c.opt.Mask, &c.opt.Bias, &c.opt.Blocks
 	if none(mask) && none(bias) && none(blocks) {
@@ -45,13 +45,13 @@ func checkPairShape[T any](c *call, name string, x *attn.View[T], rows, width in
 		x.D, c.q.H, rows, width)
 }
 
-// pairs are the heads of what there is for pairs.
+// pairs returns the heads of Mask, Bias and Blocks.
 func (c *call) pairs() pairHeads {
 	return pairHeads{c.opt.Mask.H, c.opt.Bias.H, c.opt.Blocks.H}
 }
 
-// unitOfPairs is how many tokens are asked for together at most: a part, unless what a row has for
-// pairs with its keys is more than a message is to have, but at least a run.
+// unitOfPairs returns the most tokens that are asked for together: a part, or fewer if a row's
+// elements for its keys exceed a message, but at least a run.
 func (c *call) unitOfPairs() int {
 	unit, pairs := c.tokens, c.pairs()
 	for unit > c.long && pairs.bytes(1, unit) > int64(c.client.config.Chunk) {
@@ -60,8 +60,8 @@ func (c *call) unitOfPairs() int {
 	return unit
 }
 
-// rowsOfBlocks is how many rows go in a step at most if there are Blocks: those of whole blocks, or
-// a power of two within one, so that all steps begin where blocks of queries do, or within one.
+// rowsOfBlocks returns the most rows of a step with Blocks: whole blocks, or a power of two within
+// one, so that each step begins at a block of queries or lies within one.
 func rowsOfBlocks(rows int) int {
 	if rows >= attn.Block {
 		return rows - rows%attn.Block
@@ -69,7 +69,8 @@ func rowsOfBlocks(rows int) int {
 	return 1 << (bits.Len(uint(rows)) - 1)
 }
 
-// pairsShow reports whether neither Mask nor Bias nor Blocks hides a part from some rows by itself.
+// pairsShow reports whether none of Mask, Bias and Blocks hides the whole part from all of some
+// rows.
 func (c *call) pairsShow(p *callPart, first, rows int) bool {
 	some := func(row []bool) bool { return slices.Contains(row, true) }
 	finite := func(row []float32) bool {
@@ -80,8 +81,7 @@ func (c *call) pairsShow(p *callPart, first, rows int) bool {
 		shows(&c.opt.Blocks, first/attn.Block, blocksOf(rows), p.from/attn.Block, blocksOf(p.keys), some)
 }
 
-// shows reports whether some columns have something to see in some rows, as everything has without
-// such a view.
+// shows reports whether some element of some rows and columns shows its key, as without a view.
 func shows[T any](x *attn.View[T], first, rows, from, n int, sees func([]T) bool) bool {
 	for h := range x.H {
 		for i := first; i < first+rows; i++ {

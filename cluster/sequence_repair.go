@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// repairAlways makes lost copies again, and moves those that cannot stay where they are.
+// repairAlways makes lost copies again, and moves copies that cannot stay.
 func (c *Client) repairAlways() {
 	c.every(max(c.config.Patience/2, 10*time.Millisecond), c.kick, func() {
 		for _, s := range c.all() {
@@ -20,7 +20,7 @@ func (c *Client) repairAlways() {
 	})
 }
 
-// all are the sequences that there are, always in the same order.
+// all returns all sequences, always in the same order.
 func (c *Client) all() []*Sequence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Sequence) repair(ctx context.Context) {
 		s.recall(p)
 	}
 	mend, cancel := context.WithTimeout(ctx, 4*s.client.config.Patience)
-	_ = s.mend(mend) // if it fails, copies wait until it works
+	_ = s.mend(mend) // if it fails, copies wait until it succeeds
 	cancel()
 	for _, p := range s.all() {
 		if ctx.Err() != nil {
@@ -47,7 +47,7 @@ func (s *Sequence) repair(ctx context.Context) {
 	}
 }
 
-// wants reports whether something may be to be done about the copies of a part.
+// wants reports whether copies of a part may need work.
 func (s *Sequence) wants(p *sequencePart) bool {
 	c := s.client
 	s.sweep(p)
@@ -59,8 +59,8 @@ func (s *Sequence) wants(p *sequencePart) bool {
 		}))
 }
 
-// repairBeside repairs a part beside others, as many at a time as the client may. It is of the
-// goroutine that looks after all.
+// repairBeside repairs a part on another goroutine, as many parts at a time as the client allows.
+// Only the repair goroutine calls it.
 func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
 	c := s.client
 	select {
@@ -80,7 +80,8 @@ func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
 	}
 }
 
-// count is how many copies are on workers that were heard of lately, and that stay.
+// count returns how many copies are on workers that were heard of recently, and on workers that
+// stay.
 func (c *Client) count(copies []*partCopy) (alive, staying int) {
 	for _, x := range copies {
 		m := c.member(x.worker)
@@ -111,9 +112,9 @@ func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 	}
 }
 
-// addCopy makes a copy of a part where there is memory for it to grow, or for the last copy, whose
-// worker leaves, where there is any. Without another worker, those that leave keep none if another
-// copy stays.
+// addCopy makes a copy of a part on a worker with memory for it to grow; for the last copy, if its
+// worker leaves, on a worker with any memory. Without another worker, copies on leaving workers are
+// given up if another copy stays.
 func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	c := s.client
 	if s.takeBack(ctx, p) {
@@ -127,7 +128,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 			})
 			if len(leaving) > 0 && !slices.ContainsFunc(good, func(x *partCopy) bool {
 				return c.member(x.worker).stays() && c.has(ctx, x, s.content(p)) == nil
-			}) { // the one that was to stay is lost, or may be
+			}) { // the copy that was to stay is lost, or may be
 				return nil
 			}
 			return leaving
@@ -149,7 +150,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}
 }
 
-// moveTo makes a copy of a part on a worker, and gives up those that are too many then.
+// moveTo makes a copy of a part on a worker, and gives up surplus copies.
 func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) bool {
 	c := s.client
 	least, _ := s.needs(p)
@@ -166,15 +167,16 @@ func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) b
 	return err == nil
 }
 
-// What share of its memory a worker uses that is nearly full, and at most one that a copy moves to
-// from there, with that copy. What is between them keeps copies from going back and forth.
+// The fraction of its memory that a nearly full worker uses, and the largest fraction, with the
+// copy, of a worker to which a copy moves from there. The gap between them keeps copies from moving
+// back and forth.
 const (
 	nearlyFull  = 0.9
 	fairlyEmpty = 0.7
 )
 
-// level moves a copy of a part away from a worker that is nearly full, to one where it would be
-// placed now. The next one waits until the worker has announced what has become of it.
+// level moves a copy of a part from a nearly full worker to one where it would be placed now. The
+// next move waits until the worker has announced its new memory.
 func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	c := s.client
 	if !c.levelling.TryLock() {
@@ -196,21 +198,21 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	for _, w := range s.without(p, takers) {
 		if slices.Contains(first, w.Worker) && c.member(w.Worker).share(least) < fairlyEmpty {
 			s.moveTo(ctx, p, w.Worker)
-			c.levelled = c.now().Add(c.config.Patience) // until its memory is free
+			c.levelled = c.now().Add(c.config.Patience) // until its memory is freed
 			return
 		}
 	}
 }
 
 var (
-	// errMeanwhile: a copy was made of what a sequence has no more.
+	// errMeanwhile: a copy was made of tokens that the sequence does not have any more.
 	errMeanwhile = errors.New("cluster: the sequence has changed meanwhile")
-	// errBehind: a copy has not yet what was appended meanwhile.
+	// errBehind: a copy lacks tokens that were appended meanwhile.
 	errBehind = errors.New("cluster: the sequence has grown meanwhile")
 )
 
-// copyTo makes a copy of a part on a worker: most of it while appends go on, the rest while they
-// wait, though not for long.
+// copyTo makes a copy of a part on a worker: most of it while appends continue, the rest during a
+// short pause of appends.
 func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) error {
 	c := s.client
 	good := s.good(p)
@@ -242,8 +244,8 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 	return err
 }
 
-// copyMost lets a worker copy what a part has, for as long as it gets further: the part may grow
-// meanwhile, but not as fast.
+// copyMost makes a worker copy a part as long as it makes progress: the part may grow meanwhile,
+// but not as fast.
 func (s *Sequence) copyMost(ctx context.Context, p *sequencePart, worker string, r *copyRequest) (
 	lengths []uint32, err error) {
 	s.mu.Lock()
@@ -268,11 +270,11 @@ func (s *Sequence) copyMost(ctx context.Context, p *sequencePart, worker string,
 	}
 }
 
-// catchUps is how often a copy may fetch what was appended meanwhile, each time with more time
-// before appends go on: a worker that hangs has the first only.
+// catchUps is how often a copy may fetch tokens that were appended meanwhile, with a longer pause
+// of appends each time: a worker that hangs gets only the first.
 const catchUps = 4
 
-// pauseAppends lets appends that run end, and those that come wait, but not longer than given.
+// pauseAppends waits for running appends and makes new ones wait, at most for longest.
 func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (resume func()) {
 	pause, resume := context.WithTimeout(ctx, longest)
 	locked(&s.mu, func() { s.pause = pause })
@@ -282,8 +284,8 @@ func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (res
 	return resume
 }
 
-// copy lets a worker copy, and returns how many tokens it has then. It asks again where an answer
-// may be lost: then the worker goes on where it is.
+// copy makes a worker copy, and returns the number of its tokens afterwards. It asks again if an
+// answer may be lost; the worker then continues where it is.
 func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	patience time.Duration) (lengths []uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -300,7 +302,7 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	}
 }
 
-// join counts on a copy from now on, if it has all that the part has: no append is running then.
+// join adds a copy to the part, if it has all tokens of the part; no append is running then.
 func (s *Sequence) join(ctx context.Context, p *sequencePart, x, source *partCopy, epoch uint32,
 	lengths []uint32) error {
 	leave, err := s.alone(ctx)
@@ -325,8 +327,7 @@ func (s *Sequence) join(ctx context.Context, p *sequencePart, x, source *partCop
 	return err
 }
 
-// trim gives up the copies of a part that are too many: those of workers that are dead or leave,
-// then those of the fullest.
+// trim gives up surplus copies of a part: first on dead or leaving workers, then on the fullest.
 func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 	c := s.client
 	s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
@@ -343,7 +344,7 @@ func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 	})
 }
 
-// giveUp gives up some of a part's copies, while nobody appends to them.
+// giveUp gives up some of a part's copies, while no append is running.
 func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
 	which func(good []*partCopy) []*partCopy) {
 	if len(which(s.good(p))) == 0 {
@@ -351,10 +352,10 @@ func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
 	}
 	leave, err := s.alone(ctx)
 	if err != nil {
-		return // the next time
+		return // next time
 	}
 	defer leave()
-	if s.isBroken() { // some may lack what others have
+	if s.isBroken() { // some may lack tokens that others have
 		return
 	}
 	for _, x := range which(s.good(p)) {

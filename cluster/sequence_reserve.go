@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// The reserve of a part is copies that have not said in time that they took an append which others
-// took: the request may be lost, or the answer only. They get no more, but are kept until others
-// are there in their place, and are recalled if none is left before. Those that say that they have
-// all are taken back, before others are made. What they lack they say themselves: within an epoch
-// the same position has the same token in all copies.
+// The reserve of a part is copies that have not confirmed in time an append which other copies
+// applied: the request may be lost, or only the answer. They receive no more tokens, but are kept
+// until replacements exist, and are recalled if no other copy is left before. A copy that reports
+// that it has all tokens is taken back before a replacement is made. A copy itself knows what it
+// lacks: within an epoch the same position has the same token in all copies.
 
-// recall counts again on the reserve of a part, if no other copy is left, and reports whether there
-// is a copy to be asked. Before anything but what runs is appended or copied, they are cut.
+// recall takes copies of the reserve back, if no other copy is left, and reports whether there is a
+// copy to ask. They are cut before any new append or copy.
 func (s *Sequence) recall(p *sequencePart) bool {
 	c := s.client
 	defer s.lockAll()()
@@ -37,8 +37,8 @@ func (s *Sequence) recall(p *sequencePart) bool {
 	return some
 }
 
-// catchesUp reports whether an error is that a copy lacks something which may be on its way to it
-// or wait there: a worker that hung does in any order what has come meanwhile.
+// catchesUp reports whether err says that a copy lacks tokens which may still arrive: a worker that
+// hung handles in any order the requests that have arrived meanwhile.
 func (c *Client) catchesUp(x *partCopy, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,9 +55,9 @@ func (c *Client) catchesUp(x *partCopy, err error) bool {
 	return now.Before(x.late)
 }
 
-// takeBack counts again on those of a part's reserve that say that they have all, and reports
-// whether it is any. Those that say that they lack something are of no use any more, but for what
-// is not cut yet, which says nothing.
+// takeBack takes back the copies of a part's reserve that report that they have all tokens, and
+// reports whether there are any. Copies that report missing tokens are lost, unless a cut is
+// missing, too, which proves nothing.
 func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
 	c := s.client
 	for _, x := range s.reserve(p) {
@@ -73,7 +73,7 @@ func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
 	return any
 }
 
-// content is what copies of a part have to have.
+// content is what copies of a part must have.
 type content struct {
 	epoch   uint32
 	cut     truncateRequest
@@ -86,8 +86,8 @@ func (s *Sequence) content(p *sequencePart) content {
 	return content{p.epoch, p.cut, s.lengthsIn(p, s.taken)}
 }
 
-// has asks a copy whether it has some content, after the last cut, which it may have missed: it is
-// to append nothing then.
+// has asks a copy whether it has some content, after the last cut, which it may have missed. The
+// request appends nothing.
 func (c *Client) has(ctx context.Context, x *partCopy, all content) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
@@ -109,8 +109,8 @@ func (c *Client) has(ctx context.Context, x *partCopy, all content) error {
 	return nil
 }
 
-// rejoin counts again on a copy of a part's reserve that has some content, if that is all that
-// copies have to have: no append is running then.
+// rejoin takes back a copy of a part's reserve that has some content, if that is still all that
+// copies must have; no append is running then.
 func (s *Sequence) rejoin(ctx context.Context, p *sequencePart, x *partCopy, has content) bool {
 	leave, err := s.alone(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Sequence) rejoin(ctx context.Context, p *sequencePart, x *partCopy, has
 	return true
 }
 
-// reserve are the copies of a part's reserve whose workers are not gone.
+// reserve returns the copies of a part's reserve whose workers are not gone.
 func (s *Sequence) reserve(p *sequencePart) []*partCopy {
 	copies := s.copiesOf([]*sequencePart{p})
 	c := s.client
@@ -137,7 +137,7 @@ func (s *Sequence) reserve(p *sequencePart) []*partCopy {
 	})
 }
 
-// caughtUp notes that the copies of a part that are counted on have been cut.
+// caughtUp records that the usable copies of a part have been cut.
 func (s *Sequence) caughtUp(p *sequencePart) {
 	good := s.good(p)
 	s.client.mu.Lock()
@@ -154,7 +154,7 @@ func (s *Sequence) doubts(p *sequencePart) bool {
 	return p.doubts
 }
 
-// loseReserve gives up those copies of a part's reserve whose workers are in some health or better.
+// loseReserve gives up the copies of a part's reserve on workers with health worst or better.
 func (s *Sequence) loseReserve(p *sequencePart, worst health) {
 	c := s.client
 	defer s.lockAll()()
@@ -166,7 +166,8 @@ func (s *Sequence) loseReserve(p *sequencePart, worst health) {
 	}
 }
 
-// freeReserves frees the memory of all reserves that can be freed, and reports whether it was any.
+// freeReserves frees the memory of all reserves that can be freed, and reports whether there were
+// any.
 func (c *Client) freeReserves() bool {
 	var lost []*partCopy
 	for _, s := range c.all() {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// noteFull notes that copies have not taken an append for which a worker had no memory.
+// noteFull records that a worker had no memory for an append to copies.
 func (c *Client) noteFull(copies []*partCopy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,9 +20,9 @@ func (c *Client) noteFull(copies []*partCopy) {
 	}
 }
 
-// makeRoom makes a copy of a part on a worker with memory for more of it, after no worker of its
-// copies had any: then the append goes on there, and the full ones are given up. If no worker has
-// memory, that is the error.
+// makeRoom makes a copy of a part on a worker with memory for it to grow, when no worker of its
+// copies has any: then the append continues there, and the full copies are given up. If no worker
+// has memory, it returns full.
 func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) error {
 	select {
 	case p.moving <- struct{}{}:
@@ -57,13 +57,14 @@ func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) er
 	}
 }
 
-// noTime is an error that does not say that there is no memory, but that there was no time to look.
+// noTime returns an error that says that there was no time to look for memory, not that there is
+// none.
 func noTime(ctx context.Context, full error) error {
 	return fail(ErrUnavailable, "moving a part whose workers are full: %v; %v", ctx.Err(), full)
 }
 
-// hasRoom reports whether an append to a part is worth trying again: there is a copy that was not
-// full, or the part is no more.
+// hasRoom reports whether to retry an append to a part: a copy was not full, or the part does not
+// exist any more.
 func (s *Sequence) hasRoom(p *sequencePart) bool {
 	s.mu.Lock()
 	there := slices.Contains(s.parts, p)
@@ -75,8 +76,8 @@ func (s *Sequence) hasRoom(p *sequencePart) bool {
 		slices.ContainsFunc(good, func(x *partCopy) bool { return !x.full })
 }
 
-// roomiest are the workers without a copy of a part that may have memory for one: by rendezvous
-// those that can take it to grow, then the others, those with the most memory first.
+// roomiest returns the workers without a copy of a part that may have memory for one: by rank those
+// with memory for it to grow, then the others by descending memory.
 func (s *Sequence) roomiest(ctx context.Context, p *sequencePart) []string {
 	c := s.client
 	all := s.without(p, c.takers())
@@ -108,7 +109,7 @@ func (s *Sequence) roomiest(ctx context.Context, p *sequencePart) []string {
 	return names
 }
 
-// without are the workers that have no copy of a part that is of use.
+// without returns the workers without a usable copy of a part.
 func (s *Sequence) without(p *sequencePart, workers []Status) []Status {
 	good := s.good(p)
 	return slices.DeleteFunc(workers, func(w Status) bool {
@@ -116,10 +117,9 @@ func (s *Sequence) without(p *sequencePart, workers []Status) []Status {
 	})
 }
 
-// needs is how much memory a worker must have for a copy of a part at least, with a page to grow,
-// and how much is enough for it to stay there for a while: a quarter more, and a segment of each
-// layer, but no more than the whole part takes. So what is copied is at most a few times what is
-// appended, however full workers are.
+// needs returns the least memory for a copy of a part, with a page to grow, and the memory that
+// lets it stay for a while: a quarter more, and a segment of each layer, but no more than a whole
+// part. So the copied bytes are at most a few times the appended bytes, however full workers are.
 func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
 	config := s.shape.storeConfig()
 	page := pageBytes(&config)
@@ -134,7 +134,7 @@ func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
 	return min(whole, least+page), enough
 }
 
-// status asks a worker what it says about itself now.
+// status asks a worker for its current Status.
 func (c *Client) status(ctx context.Context, worker string) (s Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()

@@ -28,10 +28,10 @@ func (s *Sequence) Truncate(ctx context.Context, n int) error {
 	return s.orReleased(s.cut(ctx, n))
 }
 
-// cut leaves n tokens, or if n is negative those that lengths say: what of an append went to copies
-// before it failed goes away. Parts that change begin a new epoch, so that what of the past still
-// comes is refused. The caller owns mended; appends that were running have ended when something is
-// cut, and those that come see that the sequence is broken and wait.
+// cut keeps n tokens, or if n is negative as many as lengths: it removes tokens of a failed append.
+// Changed parts begin a new epoch, so that late requests are refused. The caller owns mended;
+// running appends have ended when something is cut, and new ones see that the sequence is broken
+// and wait.
 func (s *Sequence) cut(ctx context.Context, n int) error {
 	if err := s.change.own(ctx); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 	return nil
 }
 
-// cutLengths notes that n tokens are left, or those that lengths say. It returns the parts that
-// there still are, those that are of no use any more, and the lengths of layers.
+// cutLengths sets the lengths to n tokens, or keeps them if n is negative. It returns the remaining
+// parts, the parts to free, and the lengths of layers.
 func (s *Sequence) cutLengths(n int) (parts, free []*sequencePart, lengths []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Sequence) cutLengths(n int) (parts, free []*sequencePart, lengths []int
 	}
 	keep := min(len(s.parts), (slices.Max(lengths)+s.tokens-1)/s.tokens)
 	parts, free = slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
-	// From here on the tokens are gone for the caller, whatever becomes of the messages.
+	// From here on the tokens are gone for the caller, even if messages fail.
 	s.lengths, s.taken, s.broken = lengths, slices.Clone(lengths), true
 	s.parts = s.parts[:keep]
 	s.cuts++
@@ -93,8 +93,8 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	return nil
 }
 
-// next is the cut of an epoch that comes after this one. If tokens have come meanwhile, they have
-// the place of what a copy may have that has not been cut.
+// next returns the cut of a later epoch. Tokens appended meanwhile may be at positions where a copy
+// that missed the cut has other tokens.
 func (r *truncateRequest) next(epoch uint32, lengths []uint32) truncateRequest {
 	next := truncateRequest{epoch: epoch, since: r.since, lengths: lengths}
 	for i, n := range r.lengths {
@@ -105,13 +105,13 @@ func (r *truncateRequest) next(epoch uint32, lengths []uint32) truncateRequest {
 	return next
 }
 
-// to is the cut for a copy.
+// to returns the cut for a copy.
 func (r truncateRequest) to(copy uint64) truncateRequest {
 	r.copy = copy
 	return r
 }
 
-// lengthsIn is how many tokens of each layer a part has.
+// lengthsIn returns the number of tokens of each layer in a part.
 func (s *Sequence) lengthsIn(p *sequencePart, lengths []int) []uint32 {
 	in := make([]uint32, len(lengths))
 	for i, n := range lengths {

@@ -1,22 +1,21 @@
 package cluster
 
-// staff is goroutines that wait for more to do when they have done something. Their stacks have
-// grown then: to grow one on the way to the kernels takes a worker as long as all else but
-// attention.
+// staff is a pool of goroutines with grown stacks: growing a stack on the way to the kernels costs
+// a worker as much as everything else but attention.
 type staff struct {
 	jobs chan func()
-	idle chan struct{}   // has one for each that waits
-	stop <-chan struct{} // nobody waits any more
+	idle chan struct{}   // has an element for each waiting goroutine
+	stop <-chan struct{} // closed when nobody waits any more
 }
 
-// mostIdle is how many goroutines of a staff wait at most.
+// mostIdle is the largest number of waiting goroutines of a staff.
 const mostIdle = 16
 
 func newStaff(stop <-chan struct{}) staff {
 	return staff{make(chan func()), make(chan struct{}, mostIdle), stop}
 }
 
-// run runs a function on a goroutine that waits, or on a new one if none does.
+// run runs a function on a waiting goroutine, or on a new one.
 func (c *staff) run(f func()) {
 	select {
 	case c.jobs <- f:
@@ -25,7 +24,7 @@ func (c *staff) run(f func()) {
 	}
 }
 
-// work is the life of a goroutine.
+// work runs f and then further functions.
 func (c *staff) work(f func()) {
 	for f != nil {
 		f()
@@ -33,13 +32,13 @@ func (c *staff) work(f func()) {
 	}
 }
 
-// next waits for a function, nil for none any more.
+// next waits for a function; nil ends the goroutine.
 func (c *staff) next() (f func()) {
 	select {
 	case c.idle <- struct{}{}:
 		defer func() { <-c.idle }()
 	default:
-		return nil // enough wait
+		return nil // enough goroutines wait
 	}
 	select {
 	case f = <-c.jobs:

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole
-// blocks, are packed here, and workers take them over as they are. What is less travels as
-// elements: in F16 and BF16 rounded, which is all that package attn does to them. What it makes of
-// I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
+// Tokens are sent with the bits that workers keep. Whole runs, and the beginning of a run in whole
+// blocks, are packed by the client, and workers store them unchanged. Fewer tokens are sent as
+// elements: in F16 and BF16 rounded, which is all that package attn does to them, and for I8 and
+// I4, which depend on a rotation and a scale, as float32.
 
-// messageLength is how many tokens a message has, from number at on: all in one part, and about as
-// many bytes as it may have.
+// messageLength returns the number of tokens of a message from number at on: all in one part, and
+// about as many bytes as a message may have.
 func (c *call) messageLength(at int) (n int) {
 	position := (c.length + at) % c.tokens
 	rest, room := min(c.k.L-at, c.tokens-position), int64(c.client.config.Chunk)
@@ -28,7 +28,7 @@ func (c *call) messageLength(at int) (n int) {
 		case size <= fits:
 		case n > 0:
 			return n
-		case isRun && size/2 <= fits: // the rest of it would be elements
+		case isRun && size/2 <= fits: // the rest of the run would be elements
 			return size
 		default:
 			return max(1, fits)
@@ -38,7 +38,7 @@ func (c *call) messageLength(at int) (n int) {
 	return n
 }
 
-// nextPiece is how many of n tokens at a position are one piece, and whether that is a run.
+// nextPiece returns how many of n tokens at a position are one piece, and whether that is a run.
 func (c *call) nextPiece(position, n int) (size int, isRun bool) {
 	size = min(n, c.long-position%c.long)
 	if position%c.long > 0 || size < attn.Block || c.loose {
@@ -47,7 +47,7 @@ func (c *call) nextPiece(position, n int) (size int, isRun bool) {
 	return size - size%attn.Block, true
 }
 
-// tokenBytes is about how many bytes a token of a layer takes on its way, in a run or as elements.
+// tokenBytes estimates the bytes of a token of a layer in a message, in a run or as elements.
 func (s *Sequence) tokenBytes(isRun bool) int64 {
 	h := &s.shape
 	if isRun {
@@ -58,7 +58,7 @@ func (s *Sequence) tokenBytes(isRun bool) int64 {
 		int64(h.values())*int64(wireBytes(h.ValueFormat)))
 }
 
-// pieces are n tokens from number at on, which begin at a position, as they travel.
+// pieces returns the pieces of n tokens from number at on, the first of which is at position.
 func (c *call) pieces(at, n, position int) (all []tokenPiece, err error) {
 	for end := at + n; at < end; {
 		size, isRun := c.nextPiece(position, end-at)
@@ -78,7 +78,7 @@ func (c *call) pieces(at, n, position int) (all []tokenPiece, err error) {
 	return all, nil
 }
 
-// slice is some tokens of values, or nothing if these are part of keys.
+// slice returns tokens [from, to) of values, or the zero Tensor if values are part of keys.
 func slice(v *attn.Tensor, from, to int) attn.Tensor {
 	if none(v) {
 		return *v
@@ -86,7 +86,7 @@ func slice(v *attn.Tensor, from, to int) attn.Tensor {
 	return v.Slice(from, to)
 }
 
-// saveRun packs tokens of one run, and returns them as a worker loads them.
+// saveRun packs tokens of one run, in the form that a worker loads.
 func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
 	cache, _ := s.packers.Get().(*attn.Cache)
 	if cache == nil {
@@ -109,10 +109,11 @@ func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
 	return saved.Bytes(), err
 }
 
-// savedExtra is what a saved run has at most beside its pages: a header, and a checksum for each.
+// savedExtra bounds the bytes of a saved run besides its pages: a header, and a checksum for each
+// page.
 func savedExtra(tokens int) int { return 128 + 4*pagesOf(tokens) }
 
-// wireFormat is the format in which elements travel that are kept in a format.
+// wireFormat returns the format in messages of elements that are kept in format f.
 func wireFormat(f attn.Format) attn.Format {
 	if f == attn.F16 || f == attn.BF16 {
 		return f
@@ -120,7 +121,7 @@ func wireFormat(f attn.Format) attn.Format {
 	return attn.F32
 }
 
-// wireBytes is the size of an element that travels.
+// wireBytes returns the size of an element in messages.
 func wireBytes(f attn.Format) int {
 	if wireFormat(f) == attn.F32 {
 		return 4
@@ -128,7 +129,7 @@ func wireBytes(f attn.Format) int {
 	return 2
 }
 
-// gatherTokens writes tokens of a view as they travel, the heads of each side by side.
+// gatherTokens encodes tokens of a view as elements, with adjacent heads.
 func gatherTokens(f attn.Format, x *attn.Tensor, at, n int) []byte {
 	out := make([]byte, 0, n*x.H*x.D*wireBytes(f))
 	for i := at; i < at+n; i++ {
@@ -139,7 +140,7 @@ func gatherTokens(f attn.Format, x *attn.Tensor, at, n int) []byte {
 	return out
 }
 
-// appendElements writes numbers that are to be kept in a format.
+// appendElements encodes numbers that will be kept in format f.
 func appendElements(to []byte, f attn.Format, x []float32) []byte {
 	at, size := len(to), wireBytes(f)*len(x)
 	to = slices.Grow(to, size)[:at+size]
@@ -161,10 +162,10 @@ func appendElements(to []byte, f attn.Format, x []float32) []byte {
 	return to
 }
 
-// elementBuffers are a key's and a value's, on their way to a run: *[2][]float32.
+// elementBuffers are buffers for decoded keys and values: *[2][]float32.
 var elementBuffers sync.Pool
 
-// elements reads what appendElements has written, to a buffer.
+// elements decodes what appendElements has written, into a buffer.
 func elements(f attn.Format, raw []byte, to []float32) []float32 {
 	x := slices.Grow(to[:0], len(raw)/wireBytes(f))[:len(raw)/wireBytes(f)]
 	switch wireFormat(f) {

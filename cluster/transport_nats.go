@@ -21,22 +21,23 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// NATSConfig says how to reach a NATS server, and what to call things there.
+// NATSConfig configures the connection to a NATS server, and its subjects.
 type NATSConfig struct {
-	// URL is one server or several, separated by commas. Errors show it without user and password.
+	// URL is the address of one server or several, separated by commas. Errors show it without user
+	// and password.
 	URL string
-	// Prefix begins all subjects: tokens of letters, digits, - and _, with dots between them. Give
-	// each tenant one of its own, and permissions for no other. "" is "attn".
+	// Prefix begins all subjects: tokens of letters, digits, - and _, separated by dots. Give each
+	// tenant its own prefix, and permissions for no other. "" means "attn".
 	Prefix string
-	// Options go to the connection as they are: TLS, credentials, keys, names, reconnection.
+	// Options are passed to the connection: TLS, credentials, keys, names, reconnection.
 	Options []nats.Option
-	// MaxMessage is the length in bytes of the largest request and reply, 0 for 64 MiB. What is
-	// larger than the server takes goes in pieces.
+	// MaxMessage is the length in bytes of the largest request and reply; 0 means 64 MiB. Messages
+	// above the server's limit are sent in pieces.
 	MaxMessage int
-	// Ping is how often a server is asked whether it is there, 0 for 3 seconds, and Pings how many of
-	// these may be without an answer, 0 for 2. With the next one the connection is given up, and
-	// another server of the URL, or of those that it has named, is tried: after 9 seconds. That is to
-	// be less than [ClientConfig.Lease].
+	// Ping is the time between pings of the server, 0 means 3 seconds, and Pings the number of pings
+	// that may stay unanswered, 0 means 2. At the next ping the connection is given up, and another
+	// server of the URL, or one that the server has named, is tried: after 9 seconds by default. That
+	// should be less than [ClientConfig.Lease].
 	Ping  time.Duration
 	Pings int
 }
@@ -53,7 +54,7 @@ type NATS struct {
 	link   *natsLink
 	prefix string
 	inbox  string // "prefix.inbox.ID."
-	most   int    // bytes of a message
+	most   int    // most bytes of a message
 	next   atomic.Uint64
 	sub    *nats.Subscription
 
@@ -66,16 +67,17 @@ const (
 	defaultMaxMessage = 64 << 20
 	pieceSize         = 256 << 10
 	windowSize        = 8 * pieceSize
-	// ackPatience is how long a sender of pieces waits for a receiver, and a receiver for a sender.
+	// ackPatience bounds the wait of a sender of pieces for the receiver, and of a receiver for the
+	// sender.
 	ackPatience = 10 * time.Second
-	// Messages that wait in a subscription. What comes on top is dropped, and sent again by who
-	// misses the answer.
+	// Messages that may wait in a subscription. Further ones are dropped, and resent by senders that
+	// get no answer.
 	pendingMessages = 1 << 16
 	pendingBytes    = 256 << 20
 	fewBytes        = 1 << 20 // of subjects with small messages
 )
 
-// DialNATS connects. Close the transport when clients and workers that use it are closed.
+// DialNATS connects to a server. Close the transport after the clients and workers that use it.
 func DialNATS(c NATSConfig) (*NATS, error) {
 	if c.Prefix == "" {
 		c.Prefix = "attn"
@@ -148,11 +150,11 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 	return err
 }
 
-// reconnectWait is how long to wait, and as long again at random, before servers that could not be
+// reconnectWait is the time, plus a random time up to the same, before servers that could not be
 // reached are tried again.
 const reconnectWait = 250 * time.Millisecond
 
-// subscribe takes messages, of which some bytes may wait.
+// subscribe receives messages; at most bytes of them may wait.
 func (t *NATS) subscribe(subject string, bytes int, handle nats.MsgHandler) (*nats.Subscription,
 	error) {
 	s, err := t.conn.Subscribe(subject, handle)
@@ -165,29 +167,29 @@ func (t *NATS) subscribe(subject string, bytes int, handle nats.MsgHandler) (*na
 	return s, nil
 }
 
-// Conn is the connection, for its statistics and state.
+// Conn returns the connection, for its statistics and state.
 func (t *NATS) Conn() *nats.Conn { return t.conn }
 
-// mostBytes is that of limited.
+// mostBytes implements limited.
 func (t *NATS) mostBytes() int { return t.most }
 
-// outage is that of linked.
+// outage implements linked.
 func (t *NATS) outage() (away time.Duration, again time.Time) { return t.link.outage() }
 
-// Outage is how long there has been no connection to a server, 0 if there is one.
+// Outage returns how long there has been no connection to a server, 0 if there is one.
 func (t *NATS) Outage() time.Duration {
 	away, _ := t.outage()
 	return away
 }
 
-// Close ends the connection, within a second or two. Calls that are running return an error.
+// Close ends the connection, within a second or two. Running calls return an error.
 func (t *NATS) Close() error {
 	t.failAll(fail(ErrUnavailable, "the transport was closed"))
 	t.link.close()
 	return nil
 }
 
-// failAll ends all calls, and those to come.
+// failAll ends all calls, running and future.
 func (t *NATS) failAll(err error) {
 	t.mu.Lock()
 	if t.closed == nil {
@@ -197,7 +199,7 @@ func (t *NATS) failAll(err error) {
 	t.finishAll(err)
 }
 
-// finishAll ends all calls that are running.
+// finishAll ends all running calls.
 func (t *NATS) finishAll(err error) {
 	t.mu.Lock()
 	all := slices.Collect(maps.Values(t.calls))
@@ -207,9 +209,9 @@ func (t *NATS) finishAll(err error) {
 	}
 }
 
-// noteError takes an error that the server sent for no call in particular. If it is that something
-// may not be published, calls to there end with it; if replies may not come, or there are too many
-// subscriptions for that, all do, now and later.
+// noteError handles an error that the server sent for no particular call. If a subject may not be
+// published to, calls to it end with the error; if replies cannot be received, or there are too
+// many subscriptions for that, all calls do, now and later.
 func (t *NATS) noteError(err error) {
 	few := errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
 	if !errors.Is(err, nats.ErrPermissionViolation) && !few {
@@ -234,14 +236,14 @@ func (t *NATS) noteError(err error) {
 	}
 }
 
-// natsCall is a call whose reply has not come yet.
+// natsCall is a call without a reply yet.
 type natsCall struct {
 	subject string
 	flow    flow // of the pieces of the request
 	in      incoming
 	once    sync.Once
-	ended   func(reply []byte, err error) // called once, on a goroutine that is not to wait,
-	stop    func() bool                   // and ends that it is when a context ends
+	ended   func(reply []byte, err error) // called once, on a goroutine that must not wait,
+	stop    func() bool                   // and removes the hook that ends the call with its context
 }
 
 // finish ends a call. The transport's lock is not held.
@@ -249,7 +251,7 @@ func (c *natsCall) finish(reply []byte, err error) {
 	c.once.Do(func() { c.ended(reply, err) })
 }
 
-// Call is that of [Transport].
+// Call implements [Transport].
 func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	if err := checkName("worker", worker); err != nil {
 		return nil, err
@@ -261,7 +263,7 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 	return t.request(ctx, kindRequest, t.prefix+".worker."+worker, request)
 }
 
-// request sends a frame of a kind, and waits for what answers it.
+// request sends a frame of a kind, and waits for its answer.
 func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) ([]byte,
 	error) {
 	done := make(chan struct{})
@@ -285,12 +287,12 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 	}
 }
 
-// timedOut is the error of a call that has not ended when its context has.
+// timedOut returns the error of a call that did not end before its context.
 func timedOut(ctx context.Context, subject string) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
 }
 
-// ask is that of an asker, for requests of one piece.
+// ask implements asker, for requests of one piece.
 func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 	ended func(reply []byte, err error)) bool {
 	w, closed := t.link.wire.Load(), false
@@ -309,8 +311,8 @@ func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 	return true
 }
 
-// begin takes a call by a number, and reports whether it has not ended yet, as it does with its
-// context, or where the transport is closed.
+// begin registers a call with a number, and reports whether it has begun: not if its context has
+// ended, or the transport is closed.
 func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
 	id = t.next.Add(1)
 	ended := c.ended
@@ -332,14 +334,14 @@ func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
 	default:
 		return id, true
 	}
-	t.forget(id) // if it had ended before
+	t.forget(id) // if it had already ended
 	return id, false
 }
 
-// piece is how many bytes a frame has at most, beside its header.
+// piece returns the most bytes of a frame, without its header.
 func (t *NATS) piece() int { return int(t.link.piece.Load()) }
 
-// publish sends something without waiting.
+// publish sends a message without waiting.
 func (t *NATS) publish(subject, reply string, data []byte) error {
 	return unavailable(subject, t.link.publish(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
@@ -350,7 +352,7 @@ func (t *NATS) publishFrame(subject, reply string, f *frame) error {
 	return t.publish(subject, reply, f.append(buffer))
 }
 
-// unavailable is an error of what was to be sent, or nil.
+// unavailable wraps an error of sending, or returns nil.
 func unavailable(subject string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, ErrUnavailable):
@@ -359,10 +361,10 @@ func unavailable(subject string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, err)
 }
 
-// inboxOf is where the reply to a call goes.
+// inboxOf returns the subject of the reply to a call.
 func (t *NATS) inboxOf(id uint64) string { return t.inbox + strconv.FormatUint(id, 36) }
 
-// forget drops what still comes for a call.
+// forget removes a call: later messages for it are dropped.
 func (t *NATS) forget(id uint64) {
 	t.mu.Lock()
 	c := t.calls[id]
@@ -373,8 +375,8 @@ func (t *NATS) forget(id uint64) {
 	}
 }
 
-// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that
-// nobody listens.
+// receive handles the messages to the inbox, one at a time: replies, acknowledgements, and reports
+// that nobody listens.
 func (t *NATS) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
 	if err != nil {
@@ -410,7 +412,7 @@ func (t *NATS) receive(m *nats.Msg) {
 func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	complete, err := c.in.add(f)
 	if err != nil || complete {
-		t.forget(f.id) // what comes late must not be written to memory that the caller has
+		t.forget(f.id) // late pieces must not be written to memory that the caller owns
 		c.finish(c.in.data, err)
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
@@ -419,7 +421,7 @@ func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	}
 }
 
-// flow is how many bytes of a message of several pieces the receiver has acknowledged.
+// flow counts the acknowledged bytes of a message of several pieces.
 type flow struct {
 	bytes   *atomic.Int64
 	changed chan struct{}
@@ -435,8 +437,8 @@ func (f *flow) acknowledge(bytes int) {
 	wake(f.changed)
 }
 
-// send sends a message in as many pieces as it takes, with no more than a window of them ahead of
-// the receiver, until somebody is done with it. The frame is what pieces have in common.
+// send sends a message in pieces, at most a window ahead of the receiver's acknowledgements, until
+// done is closed. f holds the fields that all pieces share.
 func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply string, f frame,
 	message []byte, ack *flow) error {
 	f.total = len(message)
@@ -473,7 +475,7 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 	}
 }
 
-// Watch is that of [Transport].
+// Watch implements [Transport].
 func (t *NATS) Watch(visit func(status []byte)) (stop func(), err error) {
 	s, err := t.subscribe(t.prefix+".status", fewBytes, func(m *nats.Msg) { visit(m.Data) })
 	if err != nil {
@@ -488,14 +490,14 @@ func (t *NATS) Watch(visit func(status []byte)) (stop func(), err error) {
 	}, nil
 }
 
-// newToken is a random part of a subject, which nobody can guess.
+// newToken returns a random part of a subject, which nobody can guess.
 func newToken() string {
 	var x [16]byte
 	_, _ = rand.Read(x[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(x[:])
 }
 
-// checkName makes sure that a name can be part of a subject.
+// checkName verifies that a name can be part of a subject.
 func checkName(what, name string) error {
 	for _, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' ||

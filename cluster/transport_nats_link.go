@@ -14,31 +14,31 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsLink is whether there is a connection to a server, and what is published goes through it.
-// While there is none nothing is published, and calls end with that as their error: what is sent
-// later would be of the past.
+// natsLink knows whether there is a connection to a server, and publishes messages through it.
+// Without a connection nothing is published, and calls end with an error, because messages that are
+// sent later would be stale.
 //
-// Package nats holds its lock while it connects, for seconds where a server hangs, and who
-// publishes wants that lock. So nobody is to publish then. It makes another connection only when
-// the reader of the last one has ended, and the reader ends only when nobody publishes any more.
+// Package nats holds its lock while it connects, for seconds if a server hangs, and publishing
+// needs that lock. So nobody may publish then. Package nats makes another connection only after the
+// reader of the last one has ended, and the reader ends only when nobody publishes any more.
 type natsLink struct {
-	theirs nats.Options // of who made the connection
+	theirs nats.Options // of the user of the connection
 	lost   func(error)  // ends calls
 
 	conn     *nats.Conn
-	assigned chan struct{} // closed when that is
+	assigned chan struct{} // closed when conn is set
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wire     atomic.Pointer[natsWire] // the last one
 	piece    atomic.Int64             // bytes of a piece of a message, without its header
-	turn     chan struct{}            // has an element while somebody sends a piece, or waits to
+	turn     chan struct{}            // has an element while a goroutine sends a piece, or waits to
 
-	gate  sync.RWMutex // shared by who publishes
+	gate  sync.RWMutex // shared by goroutines that publish
 	up    *natsWire    // nil if there is no connection
-	once  bool         // there was one
-	ended time.Time    // when and why the last one did,
+	once  bool         // there was a connection
+	ended time.Time    // when and why the last one ended,
 	cause error
-	again time.Time // and when there was another one after it
+	again time.Time // and when there was one again
 
 	mu     sync.Mutex
 	backID int
@@ -48,12 +48,12 @@ type natsLink struct {
 // errNoLink: there is no connection to a server.
 var errNoLink = fmt.Errorf("%w: there is no connection to the server", ErrUnavailable)
 
-// newNATSLink lets options connect by a link.
+// newNATSLink returns a link, and makes options connect through it.
 func newNATSLink(o *nats.Options, lost func(error)) *natsLink {
 	l := &natsLink{theirs: *o, lost: lost, assigned: make(chan struct{}), ended: time.Now(),
 		turn: make(chan struct{}, 1), back: map[int]func(){}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.piece.Store(pieceSize) // until it is connected: servers take 1 MiB unless told otherwise
+	l.piece.Store(pieceSize) // until it is connected: the default limit of servers is 1 MiB
 	o.FlusherTimeout = 0     // writes do not wait
 	o.CustomDialer = l
 	if o.InProcessServer != nil {
@@ -70,7 +70,7 @@ func newNATSLink(o *nats.Options, lost func(error)) *natsLink {
 	return l
 }
 
-// connect connects, as options of the link say.
+// connect connects with the link's options.
 func (l *natsLink) connect(o *nats.Options) (err error) {
 	if l.conn, err = o.Connect(); err != nil {
 		l.cancel()
@@ -80,7 +80,7 @@ func (l *natsLink) connect(o *nats.Options) (err error) {
 	return nil
 }
 
-// settle waits until messages go by a connection, if there is one.
+// settle waits until messages can be sent over the connection, if there is one.
 func (l *natsLink) settle() error {
 	if !l.conn.IsConnected() {
 		return nil
@@ -96,10 +96,11 @@ func (l *natsLink) settle() error {
 	return nil
 }
 
-// leastPayload is how many bytes a message may have at least: announcements and refusals are one.
+// leastPayload is the smallest allowed limit of messages: announcements and refusals are a single
+// message.
 const leastPayload = 4 << 10
 
-// Dial is that of [nats.CustomDialer].
+// Dial implements [nats.CustomDialer].
 func (l *natsLink) Dial(network, address string) (net.Conn, error) {
 	if d := l.theirs.CustomDialer; d != nil {
 		return l.wired(d.Dial(network, address))
@@ -111,25 +112,25 @@ func (l *natsLink) Dial(network, address string) (net.Conn, error) {
 	return l.wired(d.DialContext(l.ctx, network, address))
 }
 
-// SkipTLSHandshake says what the dialer of the options says.
+// SkipTLSHandshake asks the dialer of the options.
 func (l *natsLink) SkipTLSHandshake() bool {
 	d, ok := l.theirs.CustomDialer.(interface{ SkipTLSHandshake() bool })
 	return ok && d.SkipTLSHandshake()
 }
 
-// InProcessConn is that of [nats.InProcessConnProvider].
+// InProcessConn implements [nats.InProcessConnProvider].
 func (l *natsLink) InProcessConn() (net.Conn, error) {
 	return l.wired(l.theirs.InProcessServer.InProcessConn())
 }
 
-// wired is the network of the next connection, which comes instead of the last one.
+// wired returns the network of the next connection, which replaces the last one.
 func (l *natsLink) wired(c net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
 	w := newNATSWire(c, l)
 	if last := l.wire.Swap(w); last != nil {
-		_ = last.Close() // of one that was not established, package nats does not
+		_ = last.Close() // package nats does not close a connection that was not established
 	}
 	if l.ctx.Err() != nil {
 		_ = w.Close()
@@ -145,13 +146,13 @@ func (l *natsLink) begins(w *natsWire) {
 		case <-l.ctx.Done():
 			return
 		}
-		if l.conn.Flush() == nil { // what the server says about its limits has come
+		if l.conn.Flush() == nil { // the server's limits have arrived
 			l.raise(w)
 		}
 	}()
 }
 
-// raise lets messages go by a connection, unless they do already or it has ended.
+// raise enables sending over a connection, unless it is enabled already or has ended.
 func (l *natsLink) raise(w *natsWire) {
 	l.piece.Store(min(max(l.conn.MaxPayload(), leastPayload)-frameHeader, pieceSize))
 	l.gate.Lock()
@@ -189,7 +190,7 @@ func (l *natsLink) ends(w *natsWire, err error) {
 	}
 }
 
-// explain notes why a connection has ended, which package nats knows better than the reader.
+// explain records why a connection has ended, which package nats knows better than the reader.
 func (l *natsLink) explain(err error) {
 	if errors.Is(err, nats.ErrStaleConnection) {
 		err = fmt.Errorf("the server has not answered pings: %w", err)
@@ -229,8 +230,8 @@ func (l *natsLink) publish(m *nats.Msg) error {
 	return fail(errNoLink, "for %v, since: %s", away, Redact(l.cause.Error()))
 }
 
-// publishNext sends a message when the server has taken enough of those before. It waits for that
-// with a context, or until somebody is done with it.
+// publishNext sends a message when the server has read enough earlier ones. Waiting ends with the
+// context, or when done is closed.
 func (l *natsLink) publishNext(ctx context.Context, done <-chan struct{}, m *nats.Msg) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -254,11 +255,11 @@ func (l *natsLink) publishNext(ctx context.Context, done <-chan struct{}, m *nat
 	return l.publish(m)
 }
 
-// unsubscribe ends subscriptions: soon, if there is no connection.
+// unsubscribe ends subscriptions; later, if there is no connection.
 func (l *natsLink) unsubscribe(all ...*nats.Subscription) {
 	end := func() {
 		for _, s := range all {
-			_ = s.Unsubscribe() // fails only where the connection is closed
+			_ = s.Unsubscribe() // fails only if the connection is closed
 		}
 	}
 	l.gate.RLock()
@@ -270,8 +271,8 @@ func (l *natsLink) unsubscribe(all ...*nats.Subscription) {
 	end()
 }
 
-// outage is how long there has been no connection, 0 if there is one, and when there was one again
-// after the last time that there was none.
+// outage returns how long there has been no connection, 0 if there is one, and when the last outage
+// ended.
 func (l *natsLink) outage() (away time.Duration, again time.Time) {
 	l.gate.RLock()
 	defer l.gate.RUnlock()
@@ -281,7 +282,7 @@ func (l *natsLink) outage() (away time.Duration, again time.Time) {
 	return away, l.again
 }
 
-// close ends the connection, with what may still be sent in a moment.
+// close ends the connection, after a moment for sending waiting messages.
 func (l *natsLink) close() {
 	l.gate.RLock()
 	up := l.up
@@ -290,7 +291,7 @@ func (l *natsLink) close() {
 	if w := l.wire.Load(); up != nil {
 		up.drain(closePatience)
 	} else if w != nil {
-		_ = w.Close() // or package nats may wait for it
+		_ = w.Close() // otherwise package nats might wait for it
 	}
 	closed := make(chan struct{})
 	go func() {
@@ -299,9 +300,9 @@ func (l *natsLink) close() {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(closePatience): // a name is looked up, or a dialer of others waits
+	case <-time.After(closePatience): // a name lookup or a custom dialer waits
 	}
 }
 
-// closePatience is how long what a connection has not sent yet may take when it is closed.
+// closePatience bounds the time for sending waiting bytes when a connection is closed.
 const closePatience = time.Second

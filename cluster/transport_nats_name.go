@@ -11,12 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsName makes sure that a worker has its name alone. All that want a name, or have it, listen
-// at one subject. Who wants it asks first whether anybody is there. Two that start at once hear of
-// each other before either has the name, and those that could not, such as on servers that were
-// apart, when they next say that they have it. Of two the earlier one keeps the name.
+// natsName makes sure that only one worker has a name. All workers that want a name, or have it,
+// listen at one subject. A worker that wants it first asks whether anybody is there. Two that start
+// at the same time hear of each other before either has the name; if they could not, for example on
+// separated servers, they do when they next announce the name. The earlier of two keeps the name.
 //
-// The subject is one that only workers may publish to, so no client can displace them.
+// Only workers may publish to the subject, so no client can displace them.
 type natsName struct {
 	link            *NATS
 	worker, subject string
@@ -28,7 +28,7 @@ type natsName struct {
 	lost  chan struct{}
 }
 
-// nameClaim is what a worker says to others that may have its name.
+// nameClaim is a worker's message to others that may have its name.
 type nameClaim struct {
 	has      bool // or only wants it
 	since    int64
@@ -36,8 +36,8 @@ type nameClaim struct {
 }
 
 const (
-	// namePatience is how long others have, to say that a name is theirs: a worker that has it, and
-	// may have much to do, and one that wants it at the same time.
+	// namePatience and rivalPatience bound the wait for others that claim a name: for a worker that
+	// has it, which may be busy, and for one that wants it at the same time.
 	namePatience, rivalPatience = 3 * time.Second, 200 * time.Millisecond
 )
 
@@ -55,7 +55,7 @@ func decodeNameClaim(data []byte) (c nameClaim, err error) {
 	return c, err
 }
 
-// before reports whether a worker keeps the name, and another one does not get it.
+// before reports whether a claim has priority over another one.
 func (c *nameClaim) before(x *nameClaim) bool {
 	switch {
 	case c.has != x.has:
@@ -66,13 +66,13 @@ func (c *nameClaim) before(x *nameClaim) bool {
 	return c.instance < x.instance
 }
 
-// takeName returns when the name is this worker's. A worker that announces itself more often waits
+// takeName returns when this worker has the name. A worker that announces itself more often waits
 // less for rivals.
 func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 	n := &natsName{link: t, worker: worker, subject: t.prefix + ".inbox.name." + worker,
 		claim: nameClaim{since: time.Now().UnixNano(), instance: rand.Uint64()},
 		lost:  make(chan struct{})}
-	if err := n.ask(); err != nil && !errors.Is(err, errNoLink) { // or nobody can be asked
+	if err := n.ask(); err != nil && !errors.Is(err, errNoLink) { // or nobody to ask
 		return nil, err
 	}
 	var err error
@@ -117,7 +117,7 @@ func (n *natsName) ask() error {
 		namePatience)
 }
 
-// taken is the error for who comes later.
+// taken returns the error of the later worker.
 func (n *natsName) taken(theirs *nameClaim) error {
 	what := "has been there since"
 	if !theirs.has {
@@ -127,7 +127,7 @@ func (n *natsName) taken(theirs *nameClaim) error {
 		what, time.Unix(0, theirs.since).UTC().Format(time.DateTime+" MST"))
 }
 
-// keep makes the name this worker's, unless another one was earlier.
+// keep gives this worker the name, unless another one was earlier.
 func (n *natsName) keep() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,17 +135,17 @@ func (n *natsName) keep() error {
 	return n.err
 }
 
-// say tells others of this worker.
+// say tells other workers of this worker's claim.
 func (n *natsName) say() { n.answer(n.subject, 0) }
 
 func (n *natsName) answer(subject string, id uint64) {
 	n.mu.Lock()
 	f := frame{kind: kindName, id: id, payload: n.claim.encode()}
 	n.mu.Unlock()
-	_ = n.link.publishFrame(subject, "", &f) // if it fails, it is said again
+	_ = n.link.publishFrame(subject, "", &f) // if it fails, it is repeated
 }
 
-// receive takes what others say, and what this worker has said.
+// receive handles the claims of others, and of this worker.
 func (n *natsName) receive(m *nats.Msg) {
 	f, err := decodeFrame(m.Data, n.link.most)
 	if err != nil || f.kind != kindName {
@@ -167,7 +167,7 @@ func (n *natsName) receive(m *nats.Msg) {
 	switch {
 	case self || over:
 	case m.Reply == "":
-		n.say() // so the other one hears that this one was earlier
+		n.say() // so that the other one hears that this one was earlier
 	case strings.HasPrefix(m.Reply, n.link.prefix+".inbox."):
 		n.answer(m.Reply, f.id)
 	}

@@ -14,21 +14,21 @@ type natsServer struct {
 	Service
 	link   *NATS
 	worker string
-	inbox  string // where replies may go
+	inbox  string // prefix of the subjects of replies
 	name   *natsName
 	stop   chan struct{}
-	asked  chan struct{}  // somebody wants to hear of the worker
-	wg     sync.WaitGroup // of what runs, callbacks of the connection too
-	staff  staff          // that answers
+	asked  chan struct{}  // somebody asks for announcements
+	wg     sync.WaitGroup // of everything that runs, callbacks of the connection included
+	staff  staff          // goroutines that answer
 
 	mu       sync.Mutex
-	stopped  bool                     // nothing begins any more
-	requests map[natsKey]*natsRequest // that arrive in pieces,
-	bytes    int64                    // of all of these
-	replies  map[natsKey]*flow        // that leave in pieces
+	stopped  bool                     // nothing new begins
+	requests map[natsKey]*natsRequest // requests that arrive in pieces,
+	bytes    int64                    // and all their bytes
+	replies  map[natsKey]*flow        // replies that are sent in pieces
 }
 
-// natsKey is a call of somebody.
+// natsKey identifies a call.
 type natsKey struct {
 	reply string
 	id    uint64
@@ -36,17 +36,17 @@ type natsKey struct {
 
 type natsRequest struct {
 	incoming
-	last time.Time // when a piece came
+	last time.Time // when the last piece arrived
 }
 
-// assembling is how many messages of the largest size may arrive at the same time, and mostArriving
-// how many of any size.
+// assembling is the number of messages of the largest size that may arrive at the same time, and
+// mostArriving the number of any size.
 const (
 	assembling   = 4
 	mostArriving = 1024
 )
 
-// Serve is that of [Transport].
+// Serve implements [Transport].
 func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	if err := checkName("worker", worker); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	}, nil
 }
 
-// unlessStopped runs a callback that stopping waits for, or nothing if that has begun.
+// unlessStopped runs a callback, for which stopping waits, unless stopping has begun.
 func (s *natsServer) unlessStopped(f func()) {
 	s.mu.Lock()
 	if s.stopped {
@@ -109,16 +109,16 @@ func (s *natsServer) unlessStopped(f func()) {
 
 func (s *natsServer) announce() { _ = s.link.publish(s.link.prefix+".status", "", s.Status()) }
 
-// helloPause is how long a worker waits between announcements, however often it is asked for them.
+// helloPause is the least time between announcements, however often they are requested.
 const helloPause = 20 * time.Millisecond
 
-// announceAlways announces the worker now and then, and when somebody asks for it.
+// announceAlways announces the worker periodically, and on request.
 func (s *natsServer) announceAlways() {
 	tick := time.NewTicker(s.Every)
 	defer tick.Stop()
 	s.name.say()
 	for {
-		s.unlessStopped(s.announce) // clients would take one that lost its name for the other
+		s.unlessStopped(s.announce) // clients would confuse a worker without its name
 		select {
 		case <-s.stop:
 			return
@@ -137,7 +137,7 @@ func (s *natsServer) announceAlways() {
 	}
 }
 
-// forgetLate forgets requests whose pieces do not come any more.
+// forgetLate drops requests whose pieces have stopped arriving.
 func (s *natsServer) forgetLate(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *natsServer) forgetLate(now time.Time) {
 	}
 }
 
-// forget drops a request of which not all has come. The lock is held.
+// forget drops an incomplete request. The lock is held.
 func (s *natsServer) forget(key natsKey) {
 	if r := s.requests[key]; r != nil {
 		s.bytes -= int64(r.total)
@@ -156,10 +156,10 @@ func (s *natsServer) forget(key natsKey) {
 	}
 }
 
-// receive takes a frame that was sent to the worker.
+// receive handles a frame that was sent to the worker.
 func (s *natsServer) receive(m *nats.Msg) {
 	f, err := decodeFrame(m.Data, s.link.most)
-	if !strings.HasPrefix(m.Reply, s.inbox) { // nobody can make a worker write elsewhere
+	if !strings.HasPrefix(m.Reply, s.inbox) { // so that nobody can make a worker write elsewhere
 		err = fail(ErrProtocol, "no place for the reply")
 		f.kind = 0
 	}
@@ -167,7 +167,7 @@ func (s *natsServer) receive(m *nats.Msg) {
 	switch {
 	case err != nil:
 		s.Malformed()
-		if f.kind == kindRequest { // all else of it was in order
+		if f.kind == kindRequest { // everything else was valid
 			s.refuse(key, err)
 		}
 	case f.kind == kindAckReply:
@@ -190,7 +190,7 @@ func (s *natsServer) refuse(key natsKey, err error) {
 	_ = s.link.publishFrame(key.reply, "", &f)
 }
 
-// receivePiece takes a piece of a request that has several.
+// receivePiece handles a piece of a request with several.
 func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	s.mu.Lock()
 	limit := assembling * int64(s.link.most)
@@ -226,8 +226,8 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	}
 }
 
-// answer lets the worker handle a request, and sends what it says. It is called by a callback that
-// stopping waits for.
+// answer lets the worker handle a request, and sends the reply. Stopping waits for the callback
+// that calls it.
 func (s *natsServer) answer(key natsKey, request []byte) {
 	s.wg.Add(1)
 	s.staff.run(func() {
@@ -236,7 +236,7 @@ func (s *natsServer) answer(key natsKey, request []byte) {
 	})
 }
 
-// reply sends a reply. If it cannot, the client calls again, or another worker.
+// reply sends a reply. If that fails, the client asks again, or asks another worker.
 func (s *natsServer) reply(key natsKey, message []byte) {
 	if len(message) > s.link.most {
 		s.refuse(key, fail(ErrLimit, "the reply has %d bytes, want at most %d, the limit of messages",

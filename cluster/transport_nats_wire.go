@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// natsWire is the network below a NATS connection. A write that the other end does not take at once
-// is kept and written by another goroutine: package nats holds its lock while it writes, and
-// everything else that anybody does with the connection, closing it included, waits for that. Who
-// sends much looks at how much waits, and waits itself, with a context.
+// natsWire is the network below a NATS connection. If the other end does not accept a write at
+// once, another goroutine finishes it: package nats holds its lock while it writes, and every other
+// operation on the connection, closing it included, waits for that lock. Senders of many bytes
+// check how many wait, and wait themselves, with a context.
 type natsWire struct {
 	net.Conn
 	link *natsLink
 
-	timed atomic.Bool // reads have a deadline, as those by which a connection begins
-	began bool        // those of an established connection have begun: of the reader
-	over  bool        // and it has ended: of the link
+	timed atomic.Bool // reads have a deadline, as while a connection is made
+	began bool        // the connection is established: only used by the reader
+	over  bool        // and it has ended: only used by the link
 
-	bytes atomic.Int64  // that are kept
-	room  chan struct{} // has an element when they have become fewer than mostKept
+	bytes atomic.Int64  // bytes that are kept
+	room  chan struct{} // has an element when fewer than mostKept bytes are kept
 	ended chan struct{} // closed when nothing is written any more
 
 	mu      sync.Mutex
 	kept    []byte
-	writing bool // a goroutine does
+	writing bool // a goroutine writes kept bytes
 	err     error
 }
 
 const (
-	// mostKept is how many bytes may wait for the network before those that send much wait, too.
+	// mostKept is the number of waiting bytes from which large senders wait, too.
 	mostKept = 1 << 20
-	// writePatience is how long a write may take before what is left of it is kept.
+	// writePatience bounds the time of a write before its rest is kept.
 	writePatience = time.Millisecond
 )
 
@@ -42,10 +42,10 @@ func newNATSWire(c net.Conn, link *natsLink) *natsWire {
 	return &natsWire{Conn: c, link: link, room: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// crowded reports whether so much waits for the network that who sends much is to wait, too.
+// crowded reports whether so many bytes wait that large senders must wait, too.
 func (w *natsWire) crowded() bool { return w.bytes.Load() >= mostKept }
 
-// drain waits until nothing waits for the network, for a time.
+// drain waits until no bytes wait for the network, at most for longest.
 func (w *natsWire) drain(longest time.Duration) {
 	late := time.NewTimer(longest)
 	defer late.Stop()
@@ -60,8 +60,8 @@ func (w *natsWire) drain(longest time.Duration) {
 	}
 }
 
-// Read is that of [net.Conn]. It tells the link when an established connection begins, which is
-// read without a deadline, and when it ends, before that is known to package nats.
+// Read implements [net.Conn]. It tells the link when a connection is established, which is from the
+// first read without a deadline, and when it has ended, before package nats knows.
 func (w *natsWire) Read(p []byte) (int, error) {
 	if !w.began && !w.timed.Load() {
 		w.began = true
@@ -74,7 +74,7 @@ func (w *natsWire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write is that of [net.Conn], but takes all that it is given within a moment.
+// Write implements [net.Conn], but accepts all bytes within a moment.
 func (w *natsWire) Write(p []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *natsWire) Write(p []byte) (n int, err error) {
 		return 0, w.err
 	}
 	if !w.writing {
-		_ = w.Conn.SetWriteDeadline(time.Now().Add(writePatience)) // or else the write says why not
+		_ = w.Conn.SetWriteDeadline(time.Now().Add(writePatience)) // if it fails, so does the write
 		n, err = w.Conn.Write(p)
 		if n == len(p) {
 			return n, nil
@@ -100,7 +100,7 @@ func (w *natsWire) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// writeKept writes what is kept until nothing is.
+// writeKept writes kept bytes until there are none.
 func (w *natsWire) writeKept() {
 	for {
 		w.mu.Lock()
@@ -131,11 +131,11 @@ func (w *natsWire) fail(err error) {
 	if w.err == nil {
 		w.err = err
 		close(w.ended)
-		_ = w.Conn.Close() // so reads end
+		_ = w.Conn.Close() // so that reads end
 	}
 }
 
-// Close is that of [net.Conn].
+// Close implements [net.Conn].
 func (w *natsWire) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,10 +143,10 @@ func (w *natsWire) Close() error {
 	return nil
 }
 
-// SetDeadline is that of [net.Conn], for reads: writes need none.
+// SetDeadline implements [net.Conn], for reads: writes need none.
 func (w *natsWire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 
-// SetReadDeadline is that of [net.Conn].
+// SetReadDeadline implements [net.Conn].
 func (w *natsWire) SetReadDeadline(t time.Time) error {
 	w.timed.Store(!t.IsZero())
 	return w.Conn.SetReadDeadline(t)

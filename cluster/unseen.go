@@ -2,16 +2,16 @@ package cluster
 
 import "github.com/seed-1415985d/attn"
 
-// unseen is keys that no query sees, of which nothing is asked: states have them as they have those
+// unseen is keys that no query sees, for which no worker is asked: states include them like keys
 // that a mask hides.
 type unseen struct {
 	q       attn.Tensor
 	kvHeads int
-	options *attn.Options // of any position
-	biased  bool          // others have a bias, so maxima are in natural units
+	options *attn.Options // for any position
+	biased  bool          // other keys have a bias, so maxima are in natural units
 }
 
-// add adds some of them to a state that has whole segments, or begins one that is nil.
+// add adds n unseen keys to a state with whole segments, or to a new one if s is nil.
 func (u *unseen) add(s *attn.State, c attn.StateConfig, n int) (_ *attn.State, err error) {
 	if s == nil {
 		s, err = attn.NewState(c)
@@ -28,8 +28,8 @@ func (u *unseen) add(s *attn.State, c attn.StateConfig, n int) (_ *attn.State, e
 	return s, err
 }
 
-// follow adds a state, which it takes, to that of the keys before it, which is nil where there are
-// none, and some keys between them.
+// follow merges state next, which it closes, with the state s of the keys before it, nil if there
+// are none, and some unseen keys between them.
 func (u *unseen) follow(s *attn.State, between int, next *attn.State) (_ *attn.State, err error) {
 	if between > 0 {
 		s, err = u.add(s, next.Config(), between)
@@ -44,8 +44,8 @@ func (u *unseen) follow(s *attn.State, between int, next *attn.State) (_ *attn.S
 	return s, err
 }
 
-// blockFrom is how many of n keys from a position on are an aligned power of two segments, or end
-// in the first one.
+// blockFrom returns how many of n keys from a position on are an aligned power of two of segments,
+// or end in the first one.
 func blockFrom(position, n int) int {
 	size := attn.Segment
 	if n < size {
@@ -57,8 +57,8 @@ func blockFrom(position, n int) int {
 	return size
 }
 
-// block is the state of a power of two segments, or of a part of one: made by doubling, since an
-// update takes as long as its segments are many.
+// block returns the state of a power of two of segments, or of a part of one. It is made by
+// doubling, since the time of an update grows with its segments.
 func (u *unseen) block(c attn.StateConfig, keys int) (*attn.State, error) {
 	s, err := attn.NewState(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (u *unseen) block(c attn.StateConfig, keys int) (*attn.State, error) {
 	}
 	n := min(keys, attn.Segment)
 	opt := *u.options
-	if opt.KeyLens = []int{0}; u.biased { // its values do not matter, but that there is one
+	if opt.KeyLens = []int{0}; u.biased { // the values do not matter, only that there is one
 		opt.Bias = sameRow(1, u.q.L, n)
 	}
 	k, v := sameRow(u.kvHeads, n, u.q.D), sameRow(u.kvHeads, n, c.ValueDim)
@@ -80,7 +80,7 @@ func (u *unseen) block(c attn.StateConfig, keys int) (*attn.State, error) {
 	return s, nil
 }
 
-// sameRow is a tensor whose rows are all the same one, of zeros.
+// sameRow returns a tensor of zeros whose rows are all the same memory.
 func sameRow(heads, length, d int) attn.Tensor {
 	return attn.Tensor{Data: make([]float32, d), B: 1, H: heads, L: length, D: d,
 		SB: attn.Broadcast, SH: attn.Broadcast, SL: attn.Broadcast}

@@ -8,20 +8,19 @@ import (
 )
 
 // codec writes a message, reads one, or counts its bytes: numbers in little-endian order, and lists
-// with their length before them. A message says what it has once, in order, for all three.
+// after their length. A message lists its fields once, in order, for all three.
 //
-// The first fault of what is read is the codec's error, and everything after it reads as zero. No
-// list is made before the message was seen to be long enough for it, and before what it takes was
-// counted.
+// The first fault in a message is the codec's error, and everything after it reads as zero. A list
+// is allocated only after the message was found long enough for it, and its memory was counted.
 type codec struct {
 	mode   mode
-	data   []byte // that was written, or is still to be read
-	count  int    // bytes, of what only counts
-	worker string // whose reply is read
-	load   *load  // of a request that is read
+	data   []byte // written, or still to be read
+	count  int    // bytes, if it only counts
+	worker string // whose reply is being read
+	load   *load  // of the request being read
 	err    error
 
-	parts, pieces int // that have been read until now
+	parts, pieces int // read so far
 }
 
 type mode uint8
@@ -32,27 +31,27 @@ const (
 	counts
 )
 
-// body is what a message has after its beginning.
+// body is a message after its head.
 type body interface{ wire(c *codec) }
 
-// nothing is the body of messages that say all by their beginning.
+// nothing is the body of messages that only have a head.
 type nothing struct{}
 
 func (nothing) wire(*codec) {}
 
-// sizeOf is how many bytes something takes.
+// sizeOf returns the encoded size of a body.
 func sizeOf(x body) int {
 	c := codec{mode: counts}
 	x.wire(&c)
 	return c.count
 }
 
-// bytesOf are those of something.
+// bytesOf returns the encoded bytes of a body.
 func bytesOf(x body) []byte {
 	return write(x, func(size int) []byte { return make([]byte, 0, size) })
 }
 
-// write writes something to a buffer of its size.
+// write encodes a body into a buffer of its size.
 func write(x body, buffer func(size int) []byte) []byte {
 	c := codec{mode: counts}
 	x.wire(&c)
@@ -67,13 +66,13 @@ func (c *codec) read(x body) error {
 	return c.end()
 }
 
-// buffers are those of messages that have gone, and that nobody reads any more.
+// buffers are the buffers of sent messages, which nobody reads any more.
 var buffers sync.Pool
 
 // mostReused is the largest buffer that is kept for another message.
 const mostReused = 1 << 20
 
-// newBuffer has room for a number of bytes.
+// newBuffer returns a buffer of size bytes.
 func newBuffer(size int) []byte {
 	if b, ok := buffers.Get().(*[]byte); ok && cap(*b) >= size {
 		return (*b)[:0]
@@ -81,14 +80,14 @@ func newBuffer(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// reuse gives a buffer to others.
+// reuse makes a buffer available for other messages.
 func reuse(b []byte) {
 	if cap(b) <= mostReused {
 		buffers.Put(&b)
 	}
 }
 
-// next is the next n bytes: to be filled, or those that have come, nil where there are none.
+// next returns the next n bytes: to be filled, or read from the message, nil if there are too few.
 func (c *codec) next(n int) []byte {
 	at := len(c.data)
 	switch {
@@ -109,8 +108,8 @@ func (c *codec) next(n int) []byte {
 	return x
 }
 
-// room counts what n elements of some bytes take that are about to be made, and returns n, or 0 if
-// there is no room for them.
+// room counts the memory of n elements that are about to be allocated, and returns n, or 0 if there
+// is no room for them.
 func (c *codec) room(n, bytes int) int {
 	if c.err == nil && n > 0 {
 		c.err = c.load.takeMade(int64(n) * int64(bytes))
@@ -121,7 +120,7 @@ func (c *codec) room(n, bytes int) int {
 	return n
 }
 
-// number is one of some bytes: that which is given, or the one that is read.
+// number writes x in some bytes, or reads a number.
 func (c *codec) number(x uint64, bytes int) uint64 {
 	b := c.next(bytes)
 	var raw [8]byte
@@ -134,7 +133,7 @@ func (c *codec) number(x uint64, bytes int) uint64 {
 	return x
 }
 
-// set is a value that was read. What is written stays untouched: others may write it, too.
+// set stores a value that was read. It does nothing while writing: the message may be shared.
 func set[T any](c *codec, x *T, value T) {
 	if c.mode == reads {
 		*x = value
@@ -160,7 +159,7 @@ func (c *codec) flag(x *bool) {
 	set(c, x, n == 1)
 }
 
-// maxLength is the largest length and size that messages have; so products of a few fit 64 bits.
+// maxLength is the largest length and size in messages, so that products of a few fit 64 bits.
 const maxLength = 1 << 28
 
 // size is a number of 0 to maxLength.
@@ -183,11 +182,10 @@ func (c *codec) offset(name string, x *int) {
 	set(c, x, int(n))
 }
 
-// mostAmount is the largest number of bytes or things that a message may have: sums of two are an
-// int64.
+// mostAmount is the largest count in messages: sums of two fit an int64.
 const mostAmount = 1<<62 - 1
 
-// amount is a number of bytes or things.
+// amount is a count of bytes or things.
 func amount[T ~int | ~int64](c *codec, x *T) {
 	n := c.number(uint64(*x), 8)
 	if n > mostAmount {
@@ -196,7 +194,8 @@ func amount[T ~int | ~int64](c *codec, x *T) {
 	set(c, x, T(n))
 }
 
-// length is that of a list whose elements have at least a number of bytes, all of which are there.
+// length is the length of a list of elements of at least bytes bytes each, which must all be in the
+// message.
 func (c *codec) length(n, bytes int) int {
 	x := c.number(uint64(n), 4)
 	if c.mode == reads && x*uint64(bytes) > uint64(len(c.data)) {
@@ -208,7 +207,7 @@ func (c *codec) length(n, bytes int) int {
 	return int(x)
 }
 
-// limited is length for a list that has a name and a longest length, after some elements of others.
+// limited is length for a named list with a limit, after before elements of other lists.
 func (c *codec) limited(n, bytes int, name string, before, most int) int {
 	n = c.length(n, bytes)
 	if c.mode == reads && n > most-before {
@@ -218,7 +217,8 @@ func (c *codec) limited(n, bytes int, name string, before, most int) int {
 	return n
 }
 
-// each is all elements of a list, which is made if it is read: of n that cost some bytes each.
+// each handles all elements of a list. A list that is read is allocated: n elements, cost bytes
+// each.
 func each[T any](c *codec, x *[]T, n, cost int, wire func(*T)) {
 	if c.mode == reads {
 		*x = make([]T, c.room(n, cost))
@@ -233,7 +233,7 @@ func each[T any](c *codec, x *[]T, n, cost int, wire func(*T)) {
 func (c *codec) u32s(x *[]uint32) { each(c, x, c.length(len(*x), 4), 4, c.u32) }
 func (c *codec) u64s(x *[]uint64) { each(c, x, c.length(len(*x), 8), 8, c.u64) }
 
-// bytes are those of a message where it is read.
+// bytes are read without a copy.
 func (c *codec) bytes(x *[]byte) {
 	if b := c.next(c.length(len(*x), 1)); c.mode == reads {
 		*x = b
@@ -242,7 +242,7 @@ func (c *codec) bytes(x *[]byte) {
 	}
 }
 
-// text is a string of at most a number of bytes.
+// text is a string of at most longest bytes.
 func (c *codec) text(x *string, longest int) {
 	n := c.length(len(*x), 1)
 	if c.mode == reads && n > longest {
@@ -280,7 +280,7 @@ func (c *codec) row(x *[]float32, n int) {
 	}
 }
 
-// bits are rows of flags of some heads, eight to a byte and each row from a byte on.
+// bits are rows of flags of some heads, eight to a byte; each row begins at a byte.
 func (c *codec) bits(name string, x *[]bool, heads, rows, width int) {
 	if c.mode == reads {
 		heads = c.has(name, heads, rows, bitBytes(width))
@@ -299,7 +299,7 @@ func (c *codec) bits(name string, x *[]bool, heads, rows, width int) {
 	}
 }
 
-// packBits writes flags to bytes that may have been something else.
+// packBits writes flags to bytes, which need not be zero before.
 func packBits(to []byte, row []bool) {
 	clear(to)
 	for i, is := range row {
@@ -309,7 +309,7 @@ func packBits(to []byte, row []bool) {
 	}
 }
 
-// bitBytes is how many bytes a row of flags takes.
+// bitBytes returns the bytes of a row of flags.
 func bitBytes(flags int) int { return (flags + 7) / 8 }
 
 // table is rows of numbers of some heads.
@@ -321,8 +321,8 @@ func (c *codec) table(name string, x *[]float32, heads, rows, width int) {
 	c.row(x, n)
 }
 
-// has makes sure that all bytes of rows of some heads are there, and returns how many heads that
-// are: none otherwise.
+// has verifies that the message has all bytes of rows of some heads, and returns heads, or 0 if
+// not.
 func (c *codec) has(name string, heads, rows, bytes int) int {
 	n := uint64(heads) * uint64(rows) // each at most most
 	if n > maxLength || n*uint64(bytes) > uint64(len(c.data)) {
@@ -341,7 +341,7 @@ func (c *codec) refuse(format string, args ...any) {
 	}
 }
 
-// end is the codec's error, which it also is if bytes are left.
+// end returns the codec's error; bytes that are left are an error, too.
 func (c *codec) end() error {
 	if len(c.data) > 0 {
 		c.refuse("%d bytes follow the end of the message", len(c.data))

@@ -14,21 +14,22 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// WorkerConfig is what a worker may take. Zero fields have the values that they name.
+// WorkerConfig holds the name and the limits of a worker. Zero fields mean the values after the
+// colons.
 type WorkerConfig struct {
-	Name      string        // letters, digits, - and _; other workers have other names
-	Memory    int64         // bytes of keys and values
-	Clients   int           // that may have copies here: 1024
-	Sequences int           // that may have parts here: 4096
-	Copies    int           // of parts: 65536
-	Calls     int           // at the same time: 64; more are refused with ErrBusy
-	InFlight  int64         // bytes of requests, what is made of them, and replies: 512 MiB; likewise
-	Reply     int           // bytes of a reply: 64 MiB
-	CopyRate  int64         // bytes a second that copies take from other workers, and give: 256 MiB
-	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
-	Outage    time.Duration // for which no lease goes on while there is no connection: 10 minutes
-	Announce  time.Duration // between announcements: 1 second
-	Threads   int           // that compute: GOMAXPROCS, at most 65536
+	Name      string        // letters, digits, - and _; unique among workers
+	Memory    int64         // most bytes of keys and values
+	Clients   int           // most clients with copies here: 1024
+	Sequences int           // most sequences with parts here: 4096
+	Copies    int           // most copies of parts: 65536
+	Calls     int           // most calls at the same time: 64; more are refused with ErrBusy
+	InFlight  int64         // bytes of requests, decoded ones and replies: 512 MiB; more: ErrBusy
+	Reply     int           // most bytes of a reply: 64 MiB
+	CopyRate  int64         // bytes a second of received copies, and of sent ones: 256 MiB
+	Lease     time.Duration // longest lease of a client, see ClientConfig.Lease: 1 minute
+	Outage    time.Duration // longest suspension of leases without a connection: 10 minutes
+	Announce  time.Duration // time between announcements: 1 second
+	Threads   int           // threads that compute: GOMAXPROCS, at most 65536
 }
 
 func (c *WorkerConfig) complete() error {
@@ -71,27 +72,27 @@ type Worker struct {
 	stop      func()
 	ctx       context.Context // until Close
 	cancel    context.CancelFunc
-	wg        sync.WaitGroup // of calls and of what goes on in the background
+	wg        sync.WaitGroup // of calls and background work
 	displaced chan error
-	running   chan struct{} // has one for each call,
-	threads   chan struct{} // and one for each that computes
+	running   chan struct{} // has an element for each call,
+	threads   chan struct{} // and for each call that computes
 	copying   chan struct{} // or copies from another worker
 	flight    flight
-	staff     staff         // that computes
-	copySlice time.Duration // for how long a call copies
-	takes     pace          // of runs from other workers,
+	staff     staff         // goroutines that compute
+	copySlice time.Duration // the time for which a call copies
+	takes     pace          // limits runs from other workers,
 	gives     pace          // and to them
 
 	calls, refused, malformed atomic.Uint64
 
 	mu      sync.Mutex
 	closed  bool
-	leaving bool // it takes no new copies
+	leaving bool // it accepts no new copies
 	kept    kept // of all clients
 	clients map[clientID]*owner
 }
 
-// leaseTicks is how many times the janitor looks during a lease.
+// leaseTicks is the number of checks of the janitor during a lease.
 const leaseTicks = 10
 
 // NewWorker starts a worker. If another one has its name, the error wraps [ErrTaken].
@@ -120,8 +121,8 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-// Close stops the worker, waits for the calls that are running, and frees what it has. Calls that
-// come later are refused. Closing it again does nothing.
+// Close stops the worker, waits for running calls, and frees its memory. Later calls are refused.
+// Closing it again does nothing.
 func (w *Worker) Close() {
 	w.mu.Lock()
 	closed := w.closed
@@ -130,7 +131,7 @@ func (w *Worker) Close() {
 	if closed {
 		return
 	}
-	w.cancel() // Close does not wait for another worker
+	w.cancel() // so that Close does not wait for another worker
 	w.stop()
 	w.wg.Wait()
 	w.mu.Lock()
@@ -141,11 +142,12 @@ func (w *Worker) Close() {
 	}
 }
 
-// Displaced gives an error that wraps [ErrTaken] if another worker turns out to have the name, as
-// it may after NATS servers could not reach each other. This one answers no more calls: close it.
+// Displaced returns a channel that receives an error that wraps [ErrTaken] if another worker turns
+// out to have the name, as is possible after NATS servers could not reach each other. The worker
+// answers no more calls then: close it.
 func (w *Worker) Displaced() <-chan error { return w.displaced }
 
-// enter begins a call, which Close then waits for, and reports whether the worker is open.
+// enter begins a call, for which Close waits, and reports whether the worker is open.
 func (w *Worker) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +157,7 @@ func (w *Worker) enter() bool {
 	return !w.closed
 }
 
-// Status is what the worker announces.
+// Status returns the worker's announcement.
 func (w *Worker) Status() Status {
 	s := Status{Worker: w.config.Name, Instance: w.instance, Memory: w.config.Memory,
 		Running: len(w.running), Calls: w.calls.Load(), Refused: w.refused.Load(),
@@ -204,8 +206,8 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 	reuse(reply)
 }
 
-// refuse answers a request that there is no room for. Its client was heard of nevertheless: nothing
-// of it is freed because the worker has much to do.
+// refuse answers a request for which there is no room. It still renews the client's lease, so that
+// nothing is freed because the worker is busy.
 func (w *Worker) refuse(request []byte, err error) []byte {
 	w.refused.Add(1)
 	_, client, d := decodeRequest(request)
@@ -217,7 +219,7 @@ func (w *Worker) refuse(request []byte, err error) []byte {
 	return errorReply(err)
 }
 
-// answer does what a request asks for, and counts what that takes.
+// answer executes a request, and counts its memory.
 func (w *Worker) answer(request []byte, cost *load) ([]byte, error) {
 	op, client, d := decodeRequest(request)
 	d.load = cost
@@ -264,7 +266,7 @@ func answerTo[R any, P interface {
 	return encodeReply(x), nil
 }
 
-// part is a copy of a client's.
+// part returns a copy of a client.
 func (w *Worker) part(client clientID, copy uint64) (*part, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,7 +279,7 @@ func (w *Worker) part(client clientID, copy uint64) (*part, error) {
 	return nil, notHere(copy)
 }
 
-// notHere is that a copy is not here: many may be named.
+// notHere is the error that a copy is not here, small because a request may name many.
 type notHere uint64
 
 func (e notHere) Error() string {
@@ -294,7 +296,7 @@ func (w *Worker) create(client clientID, r *createRequest) (body, error) {
 	defer w.mu.Unlock()
 	o := w.clients[client]
 	if o != nil && o.copies[r.copy] != nil {
-		return nothing{}, nil // it came twice
+		return nothing{}, nil // the request was repeated
 	}
 	if w.leaving {
 		return nil, fail(ErrUnavailable, "the worker is leaving, and takes no new copies")
@@ -306,7 +308,7 @@ func (w *Worker) create(client clientID, r *createRequest) (body, error) {
 	return nothing{}, nil
 }
 
-// checkRoom makes sure that one more copy is within the limits, of a client that may be new. The
+// checkRoom verifies that one more copy, of a client that may be new, is within the limits. The
 // lock is held.
 func (w *Worker) checkRoom(o *owner, r *createRequest) error {
 	switch k := &w.kept; {
@@ -324,10 +326,10 @@ func (w *Worker) checkRoom(o *owner, r *createRequest) error {
 	return nil
 }
 
-// maxLayers is how many layers all copies may have: empty ones take no memory for tokens.
+// maxLayers bounds the layers of all copies, since empty ones use no memory for tokens.
 const maxLayers = 1 << 20
 
-// checkShape makes sure that a part can be here at all.
+// checkShape verifies that the worker can keep such a part.
 func (w *Worker) checkShape(r *createRequest) error {
 	s := &r.shape
 	if err := s.check(""); err != nil {
@@ -351,8 +353,8 @@ func (w *Worker) release(client clientID, r *releaseRequest) (body, error) {
 	return nothing{}, nil
 }
 
-// read gives another worker a run, or says how long that is to wait: copies take no more of the
-// network than they may.
+// read returns a run for another worker, or the time to wait, which limits the network traffic of
+// copies.
 func (w *Worker) read(client clientID, r *readRequest, cost *load) (body, error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {

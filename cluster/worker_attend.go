@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// attending is requests for states while they are computed: in pieces, by as many goroutines as
+// attending is requests for states during their computation: in pieces, by as many goroutines as
 // there are threads and pieces.
 type attending struct {
 	*Worker
@@ -16,44 +16,44 @@ type attending struct {
 	asked  []asked
 	size   int64 // of all states
 	pieces []*piece
-	next   atomic.Int64 // piece that nobody computes yet
+	next   atomic.Int64 // the next piece to compute
 }
 
-// asked is one of the requests.
+// asked is a request.
 type asked struct {
 	*attendRequest
 	answer *attendReply
 	work   []group
-	err    error // nothing of it is computed
+	err    error // if not nil, nothing of it is computed
 }
 
-// group is one of its groups.
+// group is a group of a request.
 type group struct {
 	*attendGroup
 	copies []*part // of its parts,
-	errs   []error // and what is wrong with them
-	keys   int     // of the state
-	rest   int     // of these, those behind the last piece
+	errs   []error // and their errors
+	keys   int     // keys of the state
+	rest   int     // of these, the keys after the last piece
 
 	mu     sync.Mutex
 	state  *attn.State
-	merged int // pieces that it has
+	merged int // number of merged pieces
 	pieces []piece
 	err    error
 }
 
-// piece is some keys of a group, all of an aligned power of two segments, so that states of pieces
-// merge with the bits of one. No piece has only keys that no query sees.
+// piece is the keys of a group in an aligned power of two of segments, so that states of pieces
+// merge with the bits of one. Every piece has keys of a part.
 type piece struct {
 	of       *asked
 	group    *group
 	from, to int // keys of the group
-	before   int // and how many that no query sees come between them and the piece before
+	before   int // unseen keys between the piece and the one before
 
-	state *attn.State // until those before it are merged
+	state *attn.State // until the pieces before it are merged
 }
 
-// run computes what is asked for.
+// run computes all requests.
 func (a *attending) run(client clientID) {
 	for i := range a.asked {
 		a.asked[i].err = a.find(&a.asked[i], client)
@@ -76,8 +76,8 @@ func (a *attending) run(client clientID) {
 	a.compute()
 }
 
-// find looks for the copies of each group, and makes sure that states are not too much, with those
-// of the requests before.
+// find finds the copies of each group, and verifies that the states, with those of earlier
+// requests, are not too large.
 func (a *attending) find(x *asked, client clientID) error {
 	x.work = make([]group, len(x.groups))
 	keys := int64(0)
@@ -112,8 +112,8 @@ func (a *attending) find(x *asked, client clientID) error {
 	return nil
 }
 
-// nodesOf is how many nodes the state of a group has that travels: one for each bit of the number
-// of its segments; or one, as outputs.
+// nodesOf returns the number of nodes of a group's state in the reply: one for each bit of the
+// number of its segments; or one for outputs.
 func (x *asked) nodesOf(g *group) int {
 	if x.whole {
 		return 1
@@ -121,10 +121,10 @@ func (x *asked) nodesOf(g *group) int {
 	return bits.OnesCount(uint((g.keys + attn.Segment - 1) / attn.Segment))
 }
 
-// shape is that of the first copy, which the others must have, too.
+// shape returns the shape of the first copy, which the others must have, too.
 func (g *group) shape() *shape { return &g.copies[0].shape }
 
-// stateBytes is about what a node of a group's state takes.
+// stateBytes estimates the size of a node of a group's state.
 func (x *asked) stateBytes(g *group) int64 {
 	return 4 * int64(x.heads) * int64(x.rows) * int64(g.shape().ValueDim+2)
 }
@@ -132,8 +132,8 @@ func (x *asked) stateBytes(g *group) int64 {
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
 const piecesPerThread = 4
 
-// divide makes pieces of the groups: a few for each thread, of whole runs, whose states are not too
-// much either; or as many as there is room for, at least one of each group.
+// divide divides the groups into pieces: a few for each thread, of whole runs; or as many as there
+// is memory for their states, at least one for each group.
 func (a *attending) divide() error {
 	size := int64(1)
 	a.eachGroup(func(x *asked, g *group) { size = max(size, x.stateBytes(g)) })
@@ -148,7 +148,7 @@ func (a *attending) divide() error {
 	return err
 }
 
-// divideInto makes about that many pieces, and counts what their states take beside those of
+// divideInto makes about that many pieces, and counts the memory of their states besides those of
 // groups.
 func (a *attending) divideInto(pieces int64) error {
 	keys, length, made := int64(0), attn.Segment, -a.size
@@ -174,15 +174,15 @@ func (a *attending) divideInto(pieces int64) error {
 	return a.load.takeMade(max(made, 0))
 }
 
-// stateCost is about what a state takes beside its nodes.
+// stateCost is about the memory of a state without its nodes.
 const stateCost = 1024
 
-// nodes is how many nodes the state of some keys has at most, while they come.
+// nodes returns the most nodes of a state while keys are added.
 func nodes(keys int) int { return bits.Len(uint(keys/attn.Segment)) + 1 }
 
-// divide makes pieces of a group, each of a number of keys: those with a key of a part.
+// divide divides a group into pieces of length keys, without pieces that have no key of a part.
 func (g *group) divide(x *asked, length int) {
-	at, end := 0, 0 // a part's first key, and where the last piece ends
+	at, end := 0, 0 // a part's first key, and the end of the last piece
 	g.pieces = g.pieces[:0]
 	for i := range g.parts {
 		at += g.parts[i].before
@@ -197,7 +197,7 @@ func (g *group) divide(x *asked, length int) {
 	g.rest = g.keys - end
 }
 
-// eachGroup calls f for the groups whose copies are all there.
+// eachGroup calls f for the groups whose copies all exist.
 func (a *attending) eachGroup(f func(x *asked, g *group)) {
 	for i := range a.asked {
 		x := &a.asked[i]
@@ -263,10 +263,10 @@ func (x *piece) compute() {
 	g.add(x, s)
 }
 
-// reaches are the keys that a piece has.
+// reaches returns the keys of a piece.
 func (x *piece) reaches() (all []reach) {
 	at := 0
-	within := func(n int) (from, to int) { // of the next n keys
+	within := func(n int) (from, to int) { // the range of the next n keys in the piece
 		from, to = max(x.from-at, 0), min(x.to-at, n)
 		at += n
 		return from, to
@@ -286,8 +286,8 @@ func (x *piece) reaches() (all []reach) {
 	return all
 }
 
-// inOneUpdate is how many copies, from the first on, go in one update: those without anything for
-// pairs, which is of one part each, and with nothing between them.
+// inOneUpdate returns the number of copies, from the first on, that one update can add: copies
+// without pairs, which belong to one part each, and without unseen keys between them.
 func (r *attendRequest) inOneUpdate(all []reach) int {
 	n := 0
 	for n < len(all) && all[n].part != nil && r.pairs == (pairHeads{}) {
@@ -296,20 +296,20 @@ func (r *attendRequest) inOneUpdate(all []reach) int {
 	return max(n, 1)
 }
 
-// unseen are keys of a group that no query sees.
+// unseen returns keys of a group that no query sees.
 func (x *asked) unseen(g *group) unseen {
 	h := g.shape()
 	return unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.HeadDim), h.KVHeads, x.options,
 		x.pairs.bias > 0}
 }
 
-// fail notes why a part of the group has no state. Others then have none, too: without it they do
-// not merge with the same bits.
+// fail records why a part of the group has no state. The group then has none, because without that
+// part it would not merge with the same bits.
 func (g *group) fail(index int, err error) {
 	locked(&g.mu, func() { g.err, g.errs[index] = err, err })
 }
 
-// add merges the state of a piece when those before it are.
+// add merges the state of a piece once the pieces before it are merged.
 func (g *group) add(x *piece, s *attn.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -326,7 +326,7 @@ func (g *group) add(x *piece, s *attn.State) {
 	}
 }
 
-// close gives back the memory of all states.
+// close releases the memory of all states.
 func (a *attending) close() {
 	for i := range a.asked {
 		for j := range a.asked[i].work {
@@ -339,7 +339,7 @@ func (a *attending) close() {
 	}
 }
 
-// reply writes the state of each group, or says why there is none.
+// reply writes the state of each group, or its errors.
 func (x *asked) reply() {
 	if x.answer.err = x.err; x.err != nil {
 		return
@@ -348,7 +348,7 @@ func (x *asked) reply() {
 		g, to := &x.work[i], &x.answer.groups[i]
 		if g.err == nil {
 			to.state, g.err = x.result(g.state)
-			_ = g.state.Close() // it is open; what it has is in the reply
+			_ = g.state.Close() // it is open; its content is in the reply
 			g.state = nil
 		}
 		if g.err != nil && !failed(g.errs) {
@@ -357,7 +357,7 @@ func (x *asked) reply() {
 	}
 }
 
-// result is a group's state, or its outputs if these are wanted.
+// result returns a group's state, or its outputs if these are wanted.
 func (x *asked) result(s *attn.State) ([]byte, error) {
 	if !x.whole {
 		return s.MarshalBinary()

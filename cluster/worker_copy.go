@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer. It may end before it has all: at once, when the same is asked
-// again, which goes on where this one was.
+// copy fetches from another worker the runs that this copy lacks, and again the last run of each
+// layer, which may be older. It may end before it has all, and at once when the same request
+// arrives again, which then continues where this one was.
 func (w *Worker) copy(client clientID, r *copyRequest) (body, error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, copyPatience) // Close does not wait for another worker
+	ctx, cancel := context.WithTimeout(w.ctx, copyPatience) // Close does not wait for it
 	defer cancel()
 	if before := p.copier.Swap(&cancel); before != nil {
 		(*before)()
@@ -48,7 +48,7 @@ func (w *Worker) copyWhileAlone(ctx context.Context, client clientID, p *part,
 		begun = true
 		return first || time.Now().Before(until)
 	}
-	for range p.layers { // from where the last call ended: so each gets further, however slow
+	for range p.layers { // from where the last call ended, so each makes progress
 		if done, err := w.copyLayer(ctx, client, p, r, p.copied, more); !done || err != nil {
 			return err
 		}
@@ -58,19 +58,18 @@ func (w *Worker) copyWhileAlone(ctx context.Context, client clientID, p *part,
 }
 
 const (
-	// copySlice is for how long a call copies. It is called again for as long as it gets further: a
-	// part may take long.
+	// copySlice is the time for which a call copies. The client repeats the call as long as it makes
+	// progress, because a part may need long.
 	copySlice = 10 * time.Second
-	// callPatience is how long one run takes at most, before it is asked for again.
+	// callPatience bounds the time of one run, before it is requested again.
 	callPatience = 5 * time.Second
-	// copyPatience is how long a call that copies takes at most, with all its waiting.
+	// copyPatience bounds the time of a call that copies, with all waiting.
 	copyPatience = copySlice + 4*callPatience
-	// copyShare is how many calls there may be for each that copies.
+	// copyShare is the number of allowed calls for each that may copy.
 	copyShare = 4
 )
 
-// copyLayer copies the runs of a layer, for as long as there is time for more, and reports whether
-// it has all.
+// copyLayer copies the runs of a layer as long as there is time, and reports whether it has all.
 func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
 	layer int, more func() bool) (done bool, err error) {
 	l := &p.layers[layer]
@@ -96,7 +95,7 @@ func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *cop
 	return i >= n, nil
 }
 
-// fetch asks another worker for a run, when this worker and that one may.
+// fetch asks another worker for a run, when the pace of both allows it.
 func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *readRequest) (
 	reply readReply, err error) {
 	for {

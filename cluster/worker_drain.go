@@ -7,13 +7,13 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Drain lets a worker leave without loss: it takes no new copies and announces that it is leaving,
-// so clients make those that it has elsewhere, and it answers calls meanwhile. Drain returns when
-// the worker keeps none, or with an error that wraps [ErrUnavailable] and says how many there are
-// when ctx ends, or with one that wraps [attn.ErrClosed] if the worker is closed first. Either way
-// Close is next: a worker that leaves cannot stay.
+// Drain lets a worker leave without loss: it accepts no new copies and announces that it is
+// leaving, so that clients make its copies elsewhere, and it answers calls meanwhile. Drain returns
+// nil when the worker keeps no copies, an error that wraps [ErrUnavailable] and says how many are
+// left when ctx ends, and one that wraps [attn.ErrClosed] if the worker is closed first. Call Close
+// afterwards: a worker that leaves cannot stay.
 //
-// Where there is no other worker to have a copy, clients give it up if another copy stays.
+// If no other worker can keep a copy, clients give it up if another copy stays.
 func (w *Worker) Drain(ctx context.Context) error {
 	locked(&w.mu, func() { w.leaving = true })
 	tick := time.NewTicker(min(w.config.Announce, 50*time.Millisecond))
@@ -23,7 +23,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 		copies, closed := w.kept.copies, w.closed
 		w.mu.Unlock()
 		switch {
-		case closed: // what is not here any more was freed, and not handed on
+		case closed: // copies that are not here any more were freed, and not handed on
 			return fail(attn.ErrClosed, "the worker was closed")
 		case copies == 0:
 			return nil

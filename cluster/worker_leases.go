@@ -2,7 +2,7 @@ package cluster
 
 import "time"
 
-// renew keeps a client's copies alive, and frees those that it does not know: their release was
+// renew keeps a client's copies alive, and frees copies that it does not list: their release was
 // lost, or they were made by a call that the client gave up.
 func (w *Worker) renew(client clientID, r *renewRequest) (body, error) {
 	if err := w.checkNamed(r.copies); err != nil {
@@ -26,17 +26,17 @@ func (w *Worker) renew(client clientID, r *renewRequest) (body, error) {
 		}
 	}
 	if len(o.copies) == 0 {
-		delete(w.clients, client) // there is nothing to keep
+		delete(w.clients, client) // nothing to keep
 	}
 	w.mu.Unlock()
 	w.remove(client, unknown)
 	return &renewReply{missing}, nil
 }
 
-// endLeases frees what clients left that are not heard of any more. It counts ticks and not time: a
-// worker that was stopped for long first reads what has come meanwhile. Nor does it count those
-// without a connection, when nobody can be heard, unless there is none for longer than Outage:
-// leases begin anew then.
+// endLeases frees the copies of clients that are not heard of any more. It counts ticks instead of
+// time, so that a worker that was stopped for long first reads the messages that have arrived
+// meanwhile. It does not count ticks without a connection, when nobody can be heard, unless that
+// lasts longer than Outage; leases start again afterwards.
 func (w *Worker) endLeases() {
 	every := max(w.config.Lease/leaseTicks, time.Millisecond)
 	tick := time.NewTicker(every)

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// kept is how much copies are in all, counted as they come and go: a worker may have very many.
+// kept holds totals over all copies, updated incrementally because a worker may have very many.
 type kept struct{ copies, layers, sequences int }
 
 // owner is a client and its copies.
 type owner struct {
 	copies    map[uint64]*part
-	sequences map[uint64]int // how many copies each has here
+	sequences map[uint64]int // number of copies of each sequence here
 	lease     time.Duration
-	idle      int // ticks of the janitor since anything was heard
+	idle      int // ticks of the janitor since the client was last heard of
 }
 
-// owner returns a client, and makes it one of those that the worker knows. The lock is held.
+// owner returns a client, which it registers if it is new. The lock is held.
 func (w *Worker) owner(client clientID, lease uint32) *owner {
 	o := w.clients[client]
 	if o == nil {
@@ -32,7 +32,7 @@ func (w *Worker) owner(client clientID, lease uint32) *owner {
 // has reports whether a client has a copy of a sequence here.
 func (o *owner) has(sequence uint64) bool { return o != nil && o.sequences[sequence] > 0 }
 
-// checkNamed makes sure that a request names no more copies than there may be.
+// checkNamed verifies that a request names no more copies than a worker may have.
 func (w *Worker) checkNamed(copies []uint64) error {
 	if len(copies) > w.config.Copies {
 		return fail(ErrLimit, "%d copies are named, want at most %d", len(copies), w.config.Copies)
@@ -50,7 +50,7 @@ func (w *Worker) keep(o *owner, p *part) {
 	w.kept.layers += p.shape.Layers
 }
 
-// leave takes those of some copies from a client's that are there. The lock is held.
+// leave removes those of some copies that exist from a client's. The lock is held.
 func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
 	for _, copy := range copies {
 		p := o.copies[copy]
@@ -69,7 +69,7 @@ func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
 	return parts
 }
 
-// remove frees those of some copies that are there.
+// remove frees those of some copies that exist.
 func (w *Worker) remove(client clientID, copies []uint64) {
 	w.removeOf(client, func(*owner) []uint64 { return copies })
 }
@@ -82,7 +82,7 @@ func (w *Worker) drop(client clientID) {
 	})
 }
 
-// removeOf frees those of some copies of a client that are there, and if that is.
+// removeOf frees those of some copies of a client that exist, if the client does.
 func (w *Worker) removeOf(client clientID, which func(o *owner) []uint64) {
 	var parts []*part
 	locked(&w.mu, func() {

@@ -1,7 +1,7 @@
 package cluster
 
-// step cuts, appends, and then attends. A copy that has not taken its tokens has no state of them
-// either: its attention says that it is stale, its append why.
+// step cuts, appends, and then attends. A copy whose append failed has no state of its tokens
+// either: its attention returns that it is stale, its append the reason.
 func (w *Worker) step(client clientID, r *stepRequest, cost *load) *stepReply {
 	x := replyTo(r)
 	changes := x.changes

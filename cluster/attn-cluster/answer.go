@@ -17,12 +17,12 @@ import (
 
 const answerAbout = `attn-cluster answer [flags] TEXT...
 
-Continues texts with a language model that runs here, whose keys and values the workers keep. The
-answers have the bits that attn-lm run gives without a cluster.
+Continues texts with a language model that runs here, while workers keep its keys and values. The
+answers have the bits of attn-lm run without a cluster.
 
 `
 
-// answerFlags are of attn-cluster answer.
+// answerFlags are the flags of attn-cluster answer.
 type answerFlags struct {
 	connection
 	model    string
@@ -42,13 +42,13 @@ func parseAnswer(args []string, stdout io.Writer) (*answerFlags, error) {
 	a.connection.register(fs)
 	fs.StringVar(&a.model, "model", "", "GGUF `file` or folder of the model (default a random one, "+
 		"whose answers mean nothing)")
-	fs.IntVar(&a.most, "n", 64, "most tokens of an answer")
-	fs.IntVar(&a.options.Context, "context", 0, "most tokens of a text and its answer (default what "+
-		"the model was trained for, at most 8192)")
-	fs.IntVar(&a.options.Workers, "workers", 0, "number of threads (default one for each processor)")
+	fs.IntVar(&a.most, "n", 64, "most `tokens` of an answer")
+	fs.IntVar(&a.options.Context, "context", 0, "most `tokens` of a text and its answer (default "+
+		"what the model was trained for, at most 8192)")
+	fs.IntVar(&a.options.Workers, "workers", 0, "`number` of threads (default one for each processor)")
 	fs.Uint64Var(&a.sampling.Seed, "seed", 1, "random seed of sampling")
-	temperature := fs.Float64("temperature", 0, "`number` that logits are divided by; 0 takes the most "+
-		"likely token")
+	temperature := fs.Float64("temperature", 0, "`number` by which logits are divided; 0 chooses the "+
+		"most likely token")
 	fs.Func("cache", "`format` of keys and values: f32, f16, bf16, i8 or i4, or two formats, as i8,i4",
 		a.setCache)
 	fs.DurationVar(&a.patience, "wait", 5*time.Second, "`time` for workers to announce themselves")
@@ -95,7 +95,7 @@ func answerCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	if err != nil {
 		return err
 	}
-	defer func() { _ = link.Close() }() // which never fails
+	defer func() { _ = link.Close() }() // never fails
 	client, err := cluster.NewClient(link, cluster.ClientConfig{
 		Segments: lmcache.Segments(a.options.Context)})
 	if err != nil {
@@ -116,7 +116,7 @@ func answerCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	return a.answer(ctx, m, stdout)
 }
 
-// wait waits for the first worker, and a little for another one, which keeps second copies.
+// wait waits for the first worker, and briefly for another one, for second copies.
 func (a *answerFlags) wait(ctx context.Context, c *cluster.Client) error {
 	first, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
@@ -125,7 +125,7 @@ func (a *answerFlags) wait(ctx context.Context, c *cluster.Client) error {
 	}
 	second, cancel := context.WithTimeout(ctx, a.patience/5)
 	defer cancel()
-	_ = c.Wait(second, 2) // one is enough
+	_ = c.Wait(second, 2) // one worker is enough
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (a *answerFlags) open() (*lm.Model, error) {
 	return lm.Open(a.model, a.options)
 }
 
-// answer prints the answers one after the other, though all are made at the same time.
+// answer prints the answers one after the other, while all are generated at the same time.
 func (a *answerFlags) answer(ctx context.Context, m *lm.Model, stdout io.Writer) error {
 	made, failed := make([]chan string, len(a.texts)), make([]error, len(a.texts))
 	for i, text := range a.texts {

@@ -20,17 +20,17 @@ import (
 const benchAbout = `attn-cluster bench
 
 Measures decoding steps, each of a new token, on clusters of processes on this machine, in turns
-with what they consist of: attention over the same tokens in this process, with as many threads as
-there are workers, up to the cores; bare NATS requests of as many bytes, one to each of as many
-processes, all at the same time; and the same over plain TCP connections, which is the least that
-any stream needs. 8 query heads over 2 of 64, F32. The table is Markdown. Times are the least, p50
-and p99; what follows from them does so from p50:
+with their parts: attention over the same tokens in this process, with as many threads as there are
+workers, up to the number of cores; bare NATS requests of as many bytes, one to each of as many
+processes, all at the same time; and the same over plain TCP connections, the least cost of any
+stream. 8 query heads over 2 of 64, F32. The table is Markdown. Times are minimum, p50 and p99; the
+other columns are computed from p50:
 
   GB/s       bytes of keys and values / step
   overhead   (step - attention) / NATS
   TCP saves  (NATS - TCP) / step
 
-With -batch it measures steps of that many sequences together, in turns with those of one.
+With -batch it measures steps of that many sequences together, in turns with steps of one.
 
 `
 
@@ -39,11 +39,12 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs := flags.New(benchAbout)
 	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens, math.MaxInt))
 	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers, mostProcesses))
-	fs.IntVar(&b.steps, "n", 400, "steps of each case")
+	fs.IntVar(&b.steps, "n", 400, "`number` of steps of each case")
 	fs.IntVar(&b.batch, "batch", 1, "`sequences` that take steps together, compared with one")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
-	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
+	appends := fs.Bool("append", false, "measure appending instead of steps, and print the fastest "+
+		"of -n times")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	return nil
 }
 
-// mostProcesses is how many workers are started on this machine at most.
+// mostProcesses is the largest number of workers on this machine.
 const mostProcesses = 256
 
 // numbersFlag reads numbers from 1 to most, with commas between them.
@@ -99,7 +100,7 @@ func numbersFlag(to *[]int, most int) func(string) error {
 	}
 }
 
-// bench is what is measured.
+// bench says what to measure.
 type bench struct {
 	w       io.Writer
 	tokens  []int
@@ -108,10 +109,10 @@ type bench struct {
 	batch   int
 }
 
-// times are those of one case.
+// times are the measurements of one case.
 type times struct {
 	step, attention, nats, tcp []time.Duration
-	sent, received             uint64 // of a step
+	sent, received             uint64 // bytes of a step
 }
 
 // measure prints a row.
@@ -143,7 +144,7 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	return b.row(ctx, err, len(x.step), func() { x.print(b.w, tokens, workers, s.bytes(tokens)) })
 }
 
-// row prints a row of steps, all or what there is of it when a signal has ended them.
+// row prints a row of steps: all, or those before a signal.
 func (b *bench) row(ctx context.Context, err error, steps int, print func()) error {
 	_, is := early(ctx, err)
 	if err == nil || is && steps > 0 {
@@ -155,10 +156,10 @@ func (b *bench) row(ctx context.Context, err error, steps int, print func()) err
 	return err
 }
 
-// warm is how many turns do not count.
+// warm is the number of first turns that do not count.
 const warm = 20
 
-// rounds lets ways take turns until there are enough rounds; the first ones do not count.
+// rounds runs ways in turns until there are enough rounds; the first ones do not count.
 func (b *bench) rounds(ctx context.Context, ways ...func() (time.Duration, error)) (
 	[][]time.Duration, error) {
 	n := 0
@@ -170,9 +171,9 @@ func (b *bench) rounds(ctx context.Context, ways ...func() (time.Duration, error
 	return all, cmp.Or(err, ctx.Err())
 }
 
-// takeTurns measures everything in turns, so that each meets the same machine.
+// takeTurns measures everything in turns, under the same conditions of the machine.
 func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
-	var s step // the last one that was complete
+	var s step // the last complete step
 	n := len(e.tcp)
 	bytes := func() (int, int) { return int(s.sent) / n, int(s.received) / n }
 	all, err := b.rounds(ctx, func() (time.Duration, error) {

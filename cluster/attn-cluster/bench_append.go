@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/cluster"
 )
 
-// appendPiece is how many tokens a call of Append has in measurements.
+// appendPiece is the number of tokens of a call of Append in measurements.
 const appendPiece = 16384
 
-// measureAppends prints how fast tokens come to workers: with one copy and two, in each format.
+// measureAppends prints how fast tokens reach workers: with one copy and two, in each format.
 func (b *bench) measureAppends(ctx context.Context) error {
 	fmt.Fprintln(b.w, "| tokens | copies | format | bytes a token | sent a copy | time | "+
 		"MiB/s a copy |\n|"+strings.Repeat("---:|", 7))
@@ -27,7 +27,7 @@ func (b *bench) measureAppends(ctx context.Context) error {
 	return nil
 }
 
-// measureCopies prints rows of a number of copies, each on a worker.
+// measureCopies prints rows for a number of copies, each on a worker.
 func (b *bench) measureCopies(ctx context.Context, tokens, copies int) error {
 	s := shape{layers: 1, heads: 8, kvHeads: 2, dim: 64}
 	l, err := startLocal(ctx, localConfig{workers: copies, threads: 1,
@@ -44,7 +44,7 @@ func (b *bench) measureCopies(ctx context.Context, tokens, copies int) error {
 	return nil
 }
 
-// measureAppend prints the quickest of a few times of appending tokens.
+// measureAppend prints the fastest of several runs of appending tokens.
 func (b *bench) measureAppend(ctx context.Context, l *local, s shape, tokens, copies int) error {
 	t, err := newTwin(l, s, 0, 1)
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *bench) measureAppend(ctx context.Context, l *local, s shape, tokens, co
 	})
 }
 
-// appendAll appends some tokens, in calls of those of k and v.
+// appendAll appends some tokens, in calls with all tokens of k and v.
 func appendAll(ctx context.Context, s *cluster.Sequence, k, v attn.Tensor, tokens int) error {
 	for at := 0; at < tokens; at += k.L {
 		n := min(k.L, tokens-at)

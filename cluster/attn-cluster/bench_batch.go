@@ -14,7 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// batchHeader is that of rows of measureBatch.
+// batchHeader writes the header of the rows of measureBatch.
 func batchHeader(w io.Writer, batch int) {
 	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | "+
 		"times one | attention of %d | at most |\n|%s\n", batch, batch, strings.Repeat("---:|", 9))
@@ -56,8 +56,7 @@ func (b *bench) measureBatch(ctx context.Context, tokens, workers int) error {
 	})
 }
 
-// printBatch prints a row. What follows from times does so from p50; a batch is at most as quick as
-// its attention.
+// printBatch prints a row. Derived columns use p50; a batch is at most as fast as its attention.
 func (b *bench) printBatch(tokens, workers int, one, many, attention []time.Duration) {
 	p50 := func(all []time.Duration) float64 { return measure.Median(all).Seconds() }
 	two := func(all []time.Duration) string {
@@ -69,8 +68,8 @@ func (b *bench) printBatch(tokens, workers int, one, many, attention []time.Dura
 		n*p50(one)/p50(attention))
 }
 
-// twins are the sequences of a batch, and one that is alone, the last. In this process they are of
-// one store, as those are whose attention is one call.
+// twins returns the sequences of a batch and, last, a single one. In this process they are in one
+// store, because their attention is one call.
 func (b *bench) twins(ctx context.Context, l *local, s shape, tokens int) (all []*twin, err error) {
 	for i := range b.batch + 1 {
 		pages := 0
@@ -91,8 +90,8 @@ func (b *bench) twins(ctx context.Context, l *local, s shape, tokens int) (all [
 	return all, nil
 }
 
-// stepTogether is how long a step of some sequences takes, whose bits it compares with one machine,
-// and how long attention there.
+// stepTogether measures a step of some sequences and their attention on one machine, and compares
+// the bits.
 func stepTogether(ctx context.Context, l *local, pool *attn.Pool, twins []*twin) (far,
 	near time.Duration, err error) {
 	t, n := twins[0], len(twins)
@@ -125,7 +124,7 @@ func stepTogether(ctx context.Context, l *local, pool *attn.Pool, twins []*twin)
 	return far, near, err
 }
 
-// fill brings a sequence to where its steps end with a number of tokens.
+// fill appends tokens so that the steps end with the given number of tokens.
 func (b *bench) fill(ctx context.Context, t *twin, tokens int) error {
 	for at, n := 0, 0; at < tokens-b.steps-warm; at += n {
 		n = min(4096, tokens-b.steps-warm-at)

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// connection is the flags that say how to reach NATS, and as whom.
+// connection holds the flags for the connection to NATS.
 type connection struct {
 	url, prefix       string
 	creds, nkey       string
@@ -25,22 +25,21 @@ type connection struct {
 
 func (c *connection) register(fs *flag.FlagSet) {
 	fs.StringVar(&c.url, "url", nats.DefaultURL, "`addresses` of NATS servers, separated by commas; "+
-		"with user:password@ if they want that, tls:// for TLS")
-	fs.StringVar(&c.prefix, "prefix", "attn", "first `tokens` of all subjects; another one for each "+
-		"tenant")
+		"with user:password@ if they require it, tls:// for TLS")
+	fs.StringVar(&c.prefix, "prefix", "attn", "first `tokens` of all subjects, one for each tenant")
 	fs.StringVar(&c.creds, "creds", "", "`file` with credentials: a JWT and its seed")
 	fs.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an nkey")
-	fs.StringVar(&c.ca, "tls-ca", "", "`file` with the certificates that servers are trusted by")
-	fs.StringVar(&c.cert, "tls-cert", "", "`file` with the certificate to show, with -tls-key")
+	fs.StringVar(&c.ca, "tls-ca", "", "`file` with the certificates of trusted authorities")
+	fs.StringVar(&c.cert, "tls-cert", "", "`file` with the client certificate, with -tls-key")
 	fs.StringVar(&c.certKey, "tls-key", "", "`file` with the key of -tls-cert")
 	fs.Var(&c.message, "message", "`bytes` of the largest request or reply (default 64 MiB)")
-	fs.DurationVar(&c.ping, "ping", 0, "`time` between questions whether the NATS server is there "+
+	fs.DurationVar(&c.ping, "ping", 0, "`time` between pings of the NATS server "+
 		"(default 3s)")
-	fs.IntVar(&c.pings, "pings", 0, "`number` of these without an answer, after which another server "+
-		"is tried when the next one is due (default 2)")
+	fs.IntVar(&c.pings, "pings", 0, "`number` of unanswered pings after which another server is "+
+		"tried, when the next ping is due (default 2)")
 }
 
-// dial connects. The name is what the server's monitoring shows.
+// dial connects. The server's monitoring shows the name.
 func (c *connection) dial(name string, more ...nats.Option) (*cluster.NATS, error) {
 	options, err := c.options()
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *connection) dial(name string, more ...nats.Option) (*cluster.NATS, erro
 	return link, nil
 }
 
-// options are those that say who connects.
+// options returns the options with the identity of the client.
 func (c *connection) options() (options []nats.Option, err error) {
 	if c.creds != "" {
 		options = append(options, nats.UserCredentials(c.creds))
@@ -83,7 +82,7 @@ func (c *connection) options() (options []nats.Option, err error) {
 	return options, nil
 }
 
-// refusal is what the server has refused until now, such as to subscribe to the prefix.
+// refusal returns what the server has refused so far, such as a subscription to the prefix.
 func (c *connection) refusal(link *cluster.NATS) error {
 	err := link.Conn().Flush()
 	if last := link.Conn().LastError(); last != nil {
@@ -95,7 +94,7 @@ func (c *connection) refusal(link *cluster.NATS) error {
 	return nil
 }
 
-// byteCount is a flag like 8GiB, 500MB or 4096.
+// byteCount is a flag such as 8GiB, 500MB or 4096.
 type byteCount int64
 
 func (b *byteCount) Set(s string) error {
@@ -107,7 +106,7 @@ func (b *byteCount) Set(s string) error {
 	return nil
 }
 
-// int is the number, or the largest of this system, which what takes it refuses.
+// int returns the number, or the largest int, which its user refuses.
 func (b byteCount) int() int { return int(min(b, math.MaxInt)) }
 
 // String is empty for zero, which stands for a default.
@@ -118,5 +117,5 @@ func (b *byteCount) String() string {
 	return humanize.IBytes(uint64(*b))
 }
 
-// size is bytes as people read them.
+// size formats bytes for people.
 func size[T int | int64 | uint64](n T) string { return humanize.IBytes(uint64(max(0, n))) }

@@ -15,12 +15,12 @@ import (
 const demoAbout = `attn-cluster demo
 
 Starts a NATS server and four workers, as processes on this machine, spreads a long sequence over
-them, and decodes. Each output is compared with one machine, bit for bit. On the way a worker is
-killed, and comes back without what it had.
+them, and decodes. Each output is compared with one machine, bit for bit. Meanwhile a worker is
+killed, and restarts without its tokens.
 
 `
 
-// demo is what is shown.
+// demo is the state of a demonstration.
 type demo struct {
 	*table
 	local  *local
@@ -32,10 +32,10 @@ const demoWorkers = 4
 
 func demoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	fs := flags.New(demoAbout)
-	quick := fs.Bool("quick", false, "32 Ki tokens instead of 256 Ki, and 16 steps instead of 50")
+	quick := fs.Bool("quick", false, "use 32 Ki tokens instead of 256 Ki, and 16 steps instead of 50")
 	d := &demo{table: newTable(stdout)}
-	fs.IntVar(&d.tokens, "tokens", 0, "before the first step (default 262144)")
-	fs.IntVar(&d.steps, "steps", 0, "to decode (default 50)")
+	fs.IntVar(&d.tokens, "tokens", 0, "`number` of tokens before the first step (default 262144)")
+	fs.IntVar(&d.steps, "steps", 0, "`number` of tokens to decode (default 50)")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func demoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	return d.run(ctx)
 }
 
-// segments is how many a part has, so that there are about 16 parts.
+// segments returns the segments of a part for about 16 parts.
 func segments(tokens int) int {
 	n := 1
 	for n < 16 && 32*n*attn.Segment <= tokens {
@@ -144,7 +144,7 @@ func (d *demo) fill(ctx context.Context, t *twin) error {
 	return nil
 }
 
-// heard waits until workers have said that they keep some tokens together.
+// heard waits until workers have announced that together they keep some tokens.
 func (d *demo) heard(ctx context.Context, tokens int64) error {
 	return eventually(ctx, time.Minute, func() error {
 		var sum int64
@@ -158,7 +158,7 @@ func (d *demo) heard(ctx context.Context, tokens int64) error {
 	})
 }
 
-// decode takes a step for a token, again and again.
+// decode does one step after another, each of a token.
 func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 	victim := ""
 	for i := range d.steps {
@@ -189,7 +189,8 @@ func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 	return steps, nil
 }
 
-// whole waits until there are two copies of each part: one was given up if its worker was late.
+// whole waits until each part has two copies: a copy may have been given up because its worker was
+// late.
 func (d *demo) whole(ctx context.Context, t *twin) error {
 	return eventually(ctx, time.Minute, func() error {
 		if n := t.far.Missing(); n > 0 {
@@ -199,7 +200,7 @@ func (d *demo) whole(ctx context.Context, t *twin) error {
 	})
 }
 
-// fullest is the worker with the most tokens.
+// fullest returns the worker with the most tokens.
 func (d *demo) fullest() string {
 	var most cluster.Status
 	for _, w := range sorted(d.local.client.Workers()) {
@@ -210,7 +211,7 @@ func (d *demo) fullest() string {
 	return most.Worker
 }
 
-// workerLines are what the workers last said.
+// workerLines returns the workers' last announcements.
 func (d *demo) workerLines() (lines []string) {
 	for _, w := range sorted(d.local.client.Workers()) {
 		lines = append(lines, fmt.Sprintf("  worker %s  %7d tokens  %8s  %6d calls", w.Worker, w.Tokens,
@@ -219,7 +220,7 @@ func (d *demo) workerLines() (lines []string) {
 	return lines
 }
 
-// summary is of the steps of one arithmetic.
+// summary prints a summary of the steps of one format.
 func (d *demo) summary(steps []step) {
 	var far, near []time.Duration
 	var sent, received []uint64

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-1415985d/attn/cluster"
 )
 
-// endedEarly is that a signal has ended a command before it had done what it was to do.
+// endedEarly is the error of a command that a signal has ended before it was complete.
 type endedEarly struct{ os.Signal }
 
 func (e endedEarly) Error() string { return "ended early: " + e.String() }
 
-// status is what a shell calls the end of a program by the signal.
+// status returns the exit status by which shells report the signal.
 func (e endedEarly) status() int {
 	if s, ok := e.Signal.(syscall.Signal); ok {
 		return 128 + int(s)
@@ -24,8 +24,9 @@ func (e endedEarly) status() int {
 	return 1
 }
 
-// untilSignalled is a context that the first of some signals ends. The second one ends the program
-// at once. Those that were ignored at the start stay so, as nohup and background jobs want it.
+// untilSignalled returns a context that ends at the first of some signals. The second one ends the
+// program at once. Signals that were ignored at the start stay ignored, for nohup and background
+// jobs.
 func untilSignalled(all ...os.Signal) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -42,8 +43,8 @@ func untilSignalled(all ...os.Signal) context.Context {
 	return ctx
 }
 
-// early is what has ended a command that has an error, if that was a signal. What is wrong with
-// outputs, or lost, was so before.
+// early returns the signal that has ended a command with an error, if any. Wrong outputs and lost
+// tokens are not caused by the signal.
 func early(ctx context.Context, err error) (e endedEarly, is bool) {
 	if err == nil || errors.Is(err, errWrong) || errors.Is(err, cluster.ErrLost) {
 		return e, false
@@ -51,16 +52,16 @@ func early(ctx context.Context, err error) (e endedEarly, is bool) {
 	return e, errors.As(context.Cause(ctx), &e)
 }
 
-// partly is that a command was ended with a row of a table that is not complete.
+// partly is the error of a command that ended within a row of a table.
 type partly struct {
 	error
-	done, all int // of what the row is of
+	done, all int // of the row's steps
 }
 
-// text is what the line about the end says of the row.
+// text describes the incomplete row in the last line.
 func (p partly) text() string {
 	return fmt.Sprintf("the last row is of %d of %d steps", p.done, p.all)
 }
 
-// Unwrap is why it was ended.
+// Unwrap returns the reason of the end.
 func (p partly) Unwrap() error { return p.error }

@@ -24,7 +24,8 @@ Part of bench: answers requests of any length with as many bytes as they ask for
 
 `
 
-// echoHeader begins a request: its length after the header, and that of the reply.
+// echoHeader is the size of a request's header: its length after the header, and the length of the
+// reply.
 const echoHeader = 8
 
 func echoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -35,15 +36,15 @@ func echoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
-	signal.Ignore(os.Interrupt) // of a terminal, which bench gets, too
+	signal.Ignore(os.Interrupt) // of a terminal, which bench receives, too
 	link, err := c.dial("attn-cluster echo")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = link.Close() }() // which never fails
+	defer func() { _ = link.Close() }() // never fails
 	_, err = link.Conn().Subscribe(echoSubject(*name), func(m *nats.Msg) {
 		if n, ok := echoLength(m.Data); ok {
-			_ = m.Respond(make([]byte, n)) // if it fails, who asked has an error
+			_ = m.Respond(make([]byte, n)) // if it fails, the client gets an error
 		}
 	})
 	if err == nil {
@@ -73,7 +74,7 @@ func echoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 
 func echoSubject(name string) string { return "attn.bench." + name }
 
-// echoLength is how long a reply a request asks for.
+// echoLength returns the length of the reply that a request asks for.
 func echoLength(request []byte) (n int, ok bool) {
 	if len(request) < echoHeader {
 		return 0, false
@@ -110,7 +111,7 @@ func echoTCP(l net.Listener) {
 	}
 }
 
-// bare asks processes that do nothing but answer.
+// bare measures requests to processes that only answer.
 type bare struct {
 	conn     *nats.Conn
 	tcp      []net.Conn
@@ -148,7 +149,7 @@ func (b *bare) close() {
 	}
 }
 
-// echoRequest is of a length, its header included.
+// echoRequest returns a request of a length, header included.
 func echoRequest(sent, received int) []byte {
 	request := make([]byte, max(sent, echoHeader))
 	binary.LittleEndian.PutUint32(request, uint32(len(request)-echoHeader))
@@ -156,7 +157,7 @@ func echoRequest(sent, received int) []byte {
 	return request
 }
 
-// overNATS is how long it takes to ask all processes at the same time.
+// overNATS measures asking all processes at the same time.
 func (b *bare) overNATS(sent, received int) (time.Duration, error) {
 	request, errs := echoRequest(sent, received), make(chan error)
 	start := time.Now()
@@ -176,7 +177,7 @@ func (b *bare) overNATS(sent, received int) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// overTCP is the same over connections to each.
+// overTCP is overNATS over TCP connections to each.
 func (b *bare) overTCP(sent, received int) (time.Duration, error) {
 	request, reply := echoRequest(sent, received), make([]byte, received)
 	start := time.Now()

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
-// local is a cluster on this machine: a NATS server in this process, which is a client, too, and
-// workers that are processes.
+// local is a cluster on this machine: a NATS server and a client in this process, and workers in
+// other processes.
 type local struct {
 	config  localConfig
 	server  *server.Server
@@ -27,17 +27,17 @@ type local struct {
 	workers map[string]*child
 }
 
-// localConfig says what there is.
+// localConfig describes a local cluster.
 type localConfig struct {
 	workers int
 	memory  int64    // of each
 	threads int      // of each
 	monitor bool     // workers have metrics
-	env     []string // of workers, beside that of this process
+	env     []string // of workers, in addition to this process's
 	client  cluster.ClientConfig
 }
 
-// announce is how often local workers announce themselves: what they say is shown.
+// announce is the interval of announcements of local workers, which are shown.
 const announce = 200 * time.Millisecond
 
 func startLocal(ctx context.Context, c localConfig) (_ *local, err error) {
@@ -84,7 +84,7 @@ func (l *local) start(name string) error {
 	return nil
 }
 
-// leave asks a worker to hand on what it has, and to end then. It has ended when its exited is
+// leave asks a worker to hand on its copies and then to end. It has ended when its exited is
 // closed.
 func (l *local) leave(name string) (*child, error) {
 	c := l.workers[name]
@@ -112,7 +112,7 @@ func (l *local) restart(ctx context.Context, name string) error {
 	})
 }
 
-// instance is which start of a worker the client has heard of, 0 for none lately.
+// instance returns the instance of a worker that the client has heard of, 0 for none recently.
 func (l *local) instance(name string) uint64 {
 	for _, w := range l.client.Workers() {
 		if w.Worker == name {
@@ -145,14 +145,14 @@ func (l *local) close() {
 	}
 	wg.Wait()
 	if l.link != nil {
-		_ = l.link.Close() // which never fails
+		_ = l.link.Close() // never fails
 	}
 	if l.server != nil {
 		embedded.Stop(l.server)
 	}
 }
 
-// eventually waits until f has no error, which is the error if it takes too long.
+// eventually waits until f returns no error, and returns f's last error if that takes too long.
 func eventually(ctx context.Context, patience time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -169,7 +169,7 @@ func eventually(ctx context.Context, patience time.Duration, f func() error) err
 	}
 }
 
-// child is this program, started again to do something else.
+// child is another process of this program.
 type child struct {
 	*exec.Cmd
 	stdin  io.Closer
@@ -182,7 +182,7 @@ func startChild(ready string, args ...string) (*child, error) {
 	return startChildWith(nil, ready, args...)
 }
 
-// startChildWith adds to the environment of a child.
+// startChildWith is startChild with additions to the environment.
 func startChildWith(env []string, ready string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -209,7 +209,7 @@ func startChildWith(env []string, ready string, args ...string) (*child, error) 
 		if c.said = append(c.said, lines.Text()); strings.HasPrefix(lines.Text(), ready) {
 			go func() {
 				_, _ = io.Copy(io.Discard, stdout)
-				_ = c.Wait() // it was killed, or has said why it ended
+				_ = c.Wait() // it was killed, or has reported why it ended
 				close(c.exited)
 			}()
 			return c, nil
@@ -226,7 +226,7 @@ func (c *child) kill() {
 	_ = c.stdin.Close()
 }
 
-// end lets a child end, and makes sure that it does.
+// end asks a child to end, and kills it if it does not.
 func (c *child) end() {
 	_ = c.stdin.Close()
 	select {

@@ -26,8 +26,8 @@ import (
 
 func main() { os.Exit(untilSignal(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// untilSignal runs a command, which ends early when a signal comes. A second one ends the program
-// at once.
+// untilSignal runs a command, which ends early at a signal. A second signal ends the program at
+// once.
 func untilSignal(args []string, stdout, stderr io.Writer) int {
 	return realMain(untilSignalled(os.Interrupt, syscall.SIGTERM), args, stdout, stderr)
 }
@@ -38,15 +38,15 @@ const usage = `attn-cluster keeps the keys and values of long sequences on many 
   attn-cluster answer   continue texts by a language model whose keys and values workers keep
   attn-cluster status   list the workers
   attn-cluster demo     start a cluster on this machine, and compare it with one machine bit for bit
-  attn-cluster bench    measure what a step costs, beside a bare NATS request of its size
+  attn-cluster bench    measure the cost of a step, and of a bare NATS request of the same size
   attn-cluster soak     kill, stall and disturb the workers of a cluster on this machine
   attn-cluster version  show what this program was built from
 
 attn-cluster help <command>, or attn-cluster <command> -h, lists the flags of a command.
 `
 
-// command is one of the words after attn-cluster. It ends early when ctx does: with any error then,
-// if it has not done what it was to do.
+// command is one of the words after attn-cluster. It ends early when ctx does, with an error if it
+// is not complete.
 type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 func commands() map[string]command {
@@ -62,7 +62,7 @@ func commands() map[string]command {
 	}
 }
 
-// program has the commands, which end early when ctx does.
+// program returns the commands, which end early when ctx does.
 func program(ctx context.Context) *flags.Program {
 	p := &flags.Program{Name: "attn-cluster", Usage: usage, Commands: map[string]flags.Command{}}
 	for name, run := range commands() {

@@ -6,8 +6,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// machineMemory is how many bytes of memory there are for this process: those of the machine, or of
-// the container that it is in. What the system does not say is no limit.
+// machineMemory returns the bytes of memory for this process: of the machine or of its container.
+// If the system does not report them, there is no limit.
 func machineMemory() int64 {
 	least := uint64(math.MaxInt64)
 	for _, limit := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {

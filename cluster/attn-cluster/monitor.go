@@ -16,7 +16,7 @@ import (
 	"github.com/seed-1415985d/attn/cluster"
 )
 
-// observed is a transport that measures how long calls of its workers take.
+// observed is a transport that measures the time of its workers' calls.
 type observed struct {
 	*cluster.NATS
 	seconds prometheus.Histogram
@@ -28,7 +28,7 @@ func newObserved(t *cluster.NATS) *observed {
 		Buckets: prometheus.ExponentialBuckets(100e-6, 2, 16)})}
 }
 
-// Serve is that of cluster.Transport.
+// Serve implements cluster.Transport.
 func (o *observed) Serve(worker string, s cluster.Service) (stop func(), err error) {
 	handle := s.Handle
 	s.Handle = func(request []byte, send func([]byte)) {
@@ -39,7 +39,7 @@ func (o *observed) Serve(worker string, s cluster.Service) (stop func(), err err
 	return o.NATS.Serve(worker, s)
 }
 
-// workerMetrics is what a worker says about itself, in the terms of Prometheus.
+// workerMetrics are a worker's Status as Prometheus metrics.
 var workerMetrics = []struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -96,7 +96,7 @@ func counter(name, help string, value func(s *cluster.Status) float64) workerMet
 var infoDesc = prometheus.NewDesc("attn_cluster_worker_info",
 	"The worker and its kernels, always 1.", []string{"worker", "kernels"}, nil)
 
-// statusCollector collects what a worker says about itself.
+// statusCollector collects a worker's Status.
 type statusCollector struct{ *cluster.Worker }
 
 func (c statusCollector) Describe(to chan<- *prometheus.Desc) {
@@ -114,7 +114,7 @@ func (c statusCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// linkMetrics is what goes over the connection.
+// linkMetrics count the traffic of the connection.
 func linkMetrics(t *cluster.NATS) []prometheus.Collector {
 	metric := func(name, help string, value func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "attn_cluster_nats_" + name,
@@ -131,13 +131,13 @@ func linkMetrics(t *cluster.NATS) []prometheus.Collector {
 	}
 }
 
-// monitor answers to who watches a worker.
+// monitor serves the metrics and the health of a worker.
 type monitor struct {
 	server  *http.Server
 	address net.Addr
 }
 
-// idleLimit is how long a connection may ask nothing, or take to ask it. Tests have another one.
+// idleLimit bounds the time of an idle connection, and of sending a request. Tests change it.
 var idleLimit = time.Minute
 
 // startMonitor serves metrics, whether the program runs (healthz), and whether clients can reach
@@ -166,7 +166,7 @@ func startMonitor(address string, t *observed, w *cluster.Worker) (*monitor, err
 	return m, nil
 }
 
-// connected reports as an error that the worker cannot be reached.
+// connected returns an error if the worker cannot be reached.
 func connected(t *cluster.NATS) error {
 	if away := t.Outage(); away > 0 {
 		return fmt.Errorf("there is no connection, for %v", away.Round(time.Millisecond))
@@ -174,7 +174,7 @@ func connected(t *cluster.NATS) error {
 	return nil
 }
 
-// staying reports as an error that a worker takes no new copies.
+// staying returns an error if a worker accepts no new copies.
 func staying(w *cluster.Worker) error {
 	if w.Status().Leaving {
 		return errors.New("the worker is leaving")
@@ -182,4 +182,4 @@ func staying(w *cluster.Worker) error {
 	return nil
 }
 
-func (m *monitor) stop() { _ = m.server.Close() } // nobody waits for what it was answering
+func (m *monitor) stop() { _ = m.server.Close() } // nobody waits for its answers

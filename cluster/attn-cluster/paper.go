@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// paper is a model and machines that nobody has to own: what a token costs, computed.
+// paper computes the cost of a token for a model and machines that need not exist.
 type paper struct {
 	layers, heads, kvHeads, dim int
 	tokens                      int
 	part                        int           // tokens
 	element                     int           // bytes of a key's or value's element
-	memory                      float64       // bytes a second that a machine reads
+	memory                      float64       // bytes a second that a machine reads from memory
 	roundTrip                   time.Duration // of a small request
 }
 
-// paperModel has the shape of published models of eight billion weights, and F16 keys and values.
+// paperModel has the shape of published models with eight billion weights, and F16 keys and values.
 var paperModel = paper{layers: 32, heads: 32, kvHeads: 8, dim: 128, tokens: 1 << 20, part: 16384,
 	element: 2, memory: 200e9, roundTrip: 200 * time.Microsecond}
 
-// roundTrips are those of a layer: its queries travel with its new token.
+// roundTrips is the number of round trips of a layer: its queries travel with its new token.
 const roundTrips = 1
 
-// keys is the bytes of keys and values of a layer.
+// keys returns the bytes of keys and values of a layer.
 func (p *paper) keys() float64 {
 	return float64(p.tokens) * float64(p.kvHeads) * float64(2*p.dim) * float64(p.element)
 }
 
-// parts is how many states come back from all machines together.
+// parts returns the number of states from all machines together.
 func (p *paper) parts() int { return (p.tokens + p.part - 1) / p.part }
 
-// traffic is the bytes of a layer over the client's link: queries to each machine, and a maximum, a
-// sum and an output for each head and part.
+// traffic returns the bytes of a layer over the client's link: queries to each machine, and a
+// maximum, a sum and an output for each head and part.
 func (p *paper) traffic(machines int) (sent, received float64) {
 	return float64(4 * machines * p.heads * p.dim), float64(4 * p.parts() * p.heads * (p.dim + 2))
 }
 
-// alone is the seconds of a token on one machine that reads everything.
+// alone returns the seconds of a token on one machine that reads everything.
 func (p *paper) alone() float64 { return float64(p.layers) * p.keys() / p.memory }
 
-// spread is the seconds of a token on many, with links of some bytes a second: the round trips,
-// what the link takes the longer way, and the reading. What appends send is little beside it.
+// spread returns the seconds of a token on many machines, with links of some bytes a second: the
+// round trips, the slower direction of the link, and reading. The bytes of appends are negligible.
 func (p *paper) spread(machines int, link float64) float64 {
 	sent, received := p.traffic(machines)
 	return float64(p.layers) * (roundTrips*p.roundTrip.Seconds() + max(sent, received)/link +

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// scrape reads a worker's metrics that are one number.
+// scrape reads a worker's metrics that have one number.
 func scrape(c *child) (map[string]float64, error) {
 	client := http.Client{Timeout: 10 * time.Second}
 	reply, err := client.Get(c.monitorAddress() + "/metrics")
@@ -31,7 +31,7 @@ func scrape(c *child) (map[string]float64, error) {
 	return singles(families), nil
 }
 
-// singles are the metrics that are one number.
+// singles returns the metrics that have one number.
 func singles(families map[string]*dto.MetricFamily) map[string]float64 {
 	values := map[string]float64{}
 	for name, f := range families {
@@ -42,7 +42,7 @@ func singles(families map[string]*dto.MetricFamily) map[string]float64 {
 	return values
 }
 
-// ownMetrics is what the system says about this process.
+// ownMetrics returns the system's metrics of this process.
 func ownMetrics() (map[string]float64, error) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

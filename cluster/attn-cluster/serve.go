@@ -21,13 +21,14 @@ import (
 
 const serveAbout = `attn-cluster serve -memory 8GiB
 
-Keeps tokens for clients of package cluster, and attends over them, until a signal comes. Then it
-leaves: clients make what it keeps again on other workers, and it ends when they have done so, or
-after -drain. A second signal ends it at once.
+Keeps tokens for clients of package cluster, and attends over them, until a signal. Then it leaves:
+clients copy its tokens to other workers, and it ends when they have done so, or after -drain. A
+second signal ends it at once.
 
-Without -url a NATS server is part of the first worker of a machine, for that machine only unless
--listen says otherwise. It ends with the worker. Who reaches it reads and changes all tokens, so one
-for other machines wants -nkey, a key that all have to show, -nats with users, or -insecure.
+Without -url the first worker of a machine also runs a NATS server, for that machine only unless
+-listen says otherwise. It ends with the worker. Everybody who reaches it can read and change all
+tokens, so a server for other machines requires -nkey, a key that all clients need, -nats with
+users, or -insecure.
 
 `
 
@@ -49,48 +50,49 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	o.own.register(fs)
 	w, memory, reply := &o.worker, byteCount(0), byteCount(0)
 	rate, flight := byteCount(0), byteCount(0)
-	fs.StringVar(&w.Name, "name", "", "of this worker, which no other has (default "+hostName("")+
-		", with -2, -3 and so on where workers have that)")
-	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
-	fs.IntVar(&w.Threads, "threads", 0, "that compute, at most 65536 (default GOMAXPROCS)")
-	fs.IntVar(&w.Clients, "clients", 0, "that may have copies here (default 1024)")
-	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
-	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")
-	fs.IntVar(&w.Calls, "calls", 0, "that run at once (default 64)")
+	fs.StringVar(&w.Name, "name", "", "unique `name` of this worker (default "+hostName("")+
+		", or that with -2, -3 and so on if another worker has it)")
+	fs.Var(&memory, "memory", "`bytes` of memory for keys and values, such as 8GiB; required")
+	fs.IntVar(&w.Threads, "threads", 0, "`number` of threads that compute, at most 65536 (default "+
+		"GOMAXPROCS)")
+	fs.IntVar(&w.Clients, "clients", 0, "most `clients` that may keep copies here (default 1024)")
+	fs.IntVar(&w.Sequences, "sequences", 0, "most `sequences` that may have parts here (default 4096)")
+	fs.IntVar(&w.Copies, "copies", 0, "most `copies` of parts that may be here (default 65536)")
+	fs.IntVar(&w.Calls, "calls", 0, "most `calls` that may run at once (default 64)")
 	fs.Var(&reply, "reply", "`bytes` of the largest reply (default 64 MiB)")
-	fs.Var(&flight, "in-flight", "`bytes` of requests, of what is made of them, and of replies at the "+
-		"same time (default 512 MiB)")
-	fs.Var(&rate, "copy-rate", "`bytes` a second that copies take from other workers, and as many "+
-		"that they are given (default 256 MiB)")
-	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
-		"(default 1m)")
-	fs.DurationVar(&w.Outage, "outage", 0, "longest `time` for which that stands still while there "+
-		"is no connection to a NATS server (default 10m)")
+	fs.Var(&flight, "in-flight", "most `bytes` of requests, decoded requests and replies in memory "+
+		"at the same time (default 512 MiB)")
+	fs.Var(&rate, "copy-rate", "`bytes` a second for receiving copies from other workers, and again "+
+		"for sending copies to them (default 256 MiB)")
+	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` without messages for which a client's "+
+		"copies are kept (default 1m)")
+	fs.DurationVar(&w.Outage, "outage", 0, "longest `time` for which leases are suspended while "+
+		"there is no connection to a NATS server (default 10m)")
 	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
-	fs.StringVar(&o.http, "http", "", "`address` of /metrics, /healthz and /readyz, like :9090; none "+
-		"without")
-	fs.DurationVar(&o.drain, "drain", 25*time.Second, "longest `time` from a signal on to hand on "+
-		"what is kept; 0 to end at once")
-	fs.BoolVar(&o.child, "child", false, "end when standard input does, as children should")
+	fs.StringVar(&o.http, "http", "", "`address` to serve /metrics, /healthz and /readyz on, such as "+
+		":9090 (default none)")
+	fs.DurationVar(&o.drain, "drain", 25*time.Second, "longest `time` after a signal to hand copies "+
+		"to other workers; 0 ends at once")
+	fs.BoolVar(&o.child, "child", false, "end when standard input ends, for child processes")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if memory == 0 {
-		return flags.Errorf("-memory is not set, want how many bytes of keys and values there may be")
+		return flags.Errorf("-memory is not set, want the bytes of memory for keys and values")
 	}
 	if most := machineMemory(); int64(memory) > most {
-		return flags.Errorf("-memory is %s, want at most what there is for this process, %s, less what "+
-			"it takes beside tokens", size(int64(memory)), size(most))
+		return flags.Errorf("-memory is %s, want at most the memory of this process, %s, less what "+
+			"it needs besides tokens", size(int64(memory)), size(most))
 	}
 	if memory < leastMemory {
-		return flags.Errorf("-memory is %d bytes, want at least a page, %s, like 8GiB", memory,
+		return flags.Errorf("-memory is %d bytes, want at least a page, %s, such as 8GiB", memory,
 			size(int64(leastMemory)))
 	}
 	if o.drain < 0 {
 		return flags.Errorf("-drain is %v, want 0 or more", o.drain)
 	}
 	if o.url != "" && o.own != (ownServer{}) {
-		return flags.Errorf("-listen, -nats and -insecure are of a NATS server of this process, want " +
+		return flags.Errorf("-listen, -nats and -insecure are for a NATS server in this process, want " +
 			"none with -url")
 	}
 	w.Memory, w.Reply = int64(memory), reply.int()
@@ -107,11 +109,11 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	return o.serve(ctx, wanted, stdout)
 }
 
-// leastMemory is a page of one head of 64 in float32, keys and values. Who wants less has left out
-// the unit.
+// leastMemory is a page of one head of 64 in float32, keys and values. A smaller number probably
+// lacks its unit.
 const leastMemory = byteCount(attn.Block * 2 * 64 * 4)
 
-// serve is a worker until ctx ends, and then leaves for as long as it is wanted.
+// serve runs a worker until ctx ends, and then leaves until wanted ends.
 func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) error {
 	if _, err := o.options(); err != nil {
 		return err
@@ -165,8 +167,8 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 	return err
 }
 
-// reach connects. While no server of -url answers it waits for one, and says so; what a server
-// refuses is an error at once. It returns nothing when ctx ends before.
+// reach connects. While no server of -url answers, it waits for one, and says so; a refusal by a
+// server is an error at once. It returns nothing if ctx ends before.
 func (o *serveOptions) reach(ctx, wanted context.Context, stdout io.Writer,
 	how []nats.Option) (*cluster.NATS, error) {
 	for last := ""; ; {
@@ -188,8 +190,8 @@ func (o *serveOptions) reach(ctx, wanted context.Context, stdout io.Writer,
 	}
 }
 
-// mayComeYet reports whether an error is that no server answers, which may start yet: of the
-// network, and not of who refuses a certificate, here or there.
+// mayComeYet reports whether err means that no server answers, so that one may still start: an
+// error of the network, and not a certificate that either side refused.
 func mayComeYet(err error) bool {
 	var network *net.OpError
 	var name *net.DNSError
@@ -198,11 +200,11 @@ func mayComeYet(err error) bool {
 		errors.Is(err, nats.ErrTimeout) || asked || errors.As(err, &name))
 }
 
-// shownName is what the worker is called before it has a name.
+// shownName returns the worker's name in messages before it has one.
 func (o *serveOptions) shownName() string { return cmp.Or(o.worker.Name, hostName("")) }
 
-// says lets the worker say what becomes of its connection. Closed gets why there will be none any
-// more.
+// says returns options by which the worker reports changes of its connection. closed receives the
+// reason if there will be none any more.
 func (o *serveOptions) says(stdout io.Writer, closed chan<- error) []nats.Option {
 	var since time.Time // of the goroutine that calls these
 	return []nats.Option{
@@ -227,7 +229,7 @@ func (o *serveOptions) says(stdout io.Writer, closed chan<- error) []nats.Option
 	}
 }
 
-// start starts the worker. Without a name it has the first of the machine's that nobody has.
+// start starts the worker. Without a name it gets the first free name of the machine.
 func (o *serveOptions) start(ctx context.Context, t cluster.Transport) (*cluster.Worker, error) {
 	if o.worker.Name != "" {
 		return cluster.NewWorker(t, o.worker)
@@ -242,7 +244,8 @@ func (o *serveOptions) start(ctx context.Context, t cluster.Transport) (*cluster
 	}
 }
 
-// leave lets clients make elsewhere what a worker keeps. It is an error if they have not.
+// leave waits until clients have copied a worker's tokens elsewhere. It is an error if they have
+// not.
 func (o *serveOptions) leave(wanted context.Context, w *cluster.Worker, stdout io.Writer) error {
 	if o.drain == 0 {
 		return nil
@@ -259,7 +262,7 @@ func (o *serveOptions) leave(wanted context.Context, w *cluster.Worker, stdout i
 	return nil
 }
 
-// hostName is the machine's name as subjects can have it, with an ending.
+// hostName returns the machine's name, in letters that subjects allow, with an ending.
 func hostName(ending string) string {
 	name, _ := os.Hostname() // none is a worker
 	name = strings.Map(func(r rune) rune {

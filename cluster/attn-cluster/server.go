@@ -19,27 +19,27 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// ownServer is the NATS server that a worker brings if it is not told where one is.
+// ownServer is the NATS server that a worker runs if -url is not given.
 type ownServer struct {
 	listen, config string
 	insecure       bool
 }
 
-// defaultListen is where clients look for a server, too. Tests have another one.
+// defaultListen is also the default address of clients. Tests change it.
 var defaultListen = "127.0.0.1:4222"
 
 func (o *ownServer) register(fs *flag.FlagSet) {
-	fs.StringVar(&o.listen, "listen", "", "`address` of the NATS server that is part of this process "+
-		"without -url (default "+defaultListen+", or who listens there already)")
-	fs.StringVar(&o.config, "nats", "", "`file` with the configuration of that server, as NATS has it: "+
+	fs.StringVar(&o.listen, "listen", "", "`address` of the NATS server in this process, "+
+		"without -url (default "+defaultListen+", or the server that listens there already)")
+	fs.StringVar(&o.config, "nats", "", "`file` with that server's configuration, in NATS's format: "+
 		"users, permissions, TLS, routes to others")
-	fs.BoolVar(&o.insecure, "insecure", false, "whoever reaches that server may read and change all "+
-		"tokens, also from other machines")
+	fs.BoolVar(&o.insecure, "insecure", false, "let everybody who reaches that server read and "+
+		"change all tokens, also from other machines")
 }
 
-// start starts the server, unless there is one at the default address. It returns where to connect,
-// and how: from within the process no certificate is needed. A server without a configuration wants
-// everybody to show the key, if there is one.
+// start starts the server, unless there is one at the default address. It returns the URL and
+// options of connections: from within the process no certificate is needed. A server without a
+// configuration requires the key nkey, if given, from all clients.
 func (o *ownServer) start(stdout io.Writer, nkey string) (url string, how []nats.Option,
 	stop func(), err error) {
 	if o.listen == "" && o.config == "" && answers(defaultListen) {
@@ -50,9 +50,9 @@ func (o *ownServer) start(stdout io.Writer, nkey string) (url string, how []nats
 		options.Nkeys, err = userOf(nkey)
 	}
 	if err == nil && !o.insecure && reachable(options.Host) && open(options) {
-		err = flags.Errorf("who reaches the NATS server at %s could read and change all tokens, of all "+
-			"prefixes: want -nkey, a key that all have to show, or -nats with users and permissions, or "+
-			"-insecure if everybody who reaches it may", net.JoinHostPort(options.Host,
+		err = flags.Errorf("everybody who reaches the NATS server at %s could read and change all "+
+			"tokens of all prefixes: want -nkey, a key that all clients need, or -nats with users and "+
+			"permissions, or -insecure if everybody who reaches it may", net.JoinHostPort(options.Host,
 			strconv.Itoa(max(0, options.Port))))
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *ownServer) start(stdout io.Writer, nkey string) (url string, how []nats
 	return "nats://in-process", how, func() { embedded.Stop(s) }, nil
 }
 
-// userOf is the user that a file with the seed of an nkey is of.
+// userOf returns the user of a file with the seed of an nkey.
 func userOf(file string) ([]*server.NkeyUser, error) {
 	var o nats.Options
 	key, err := nats.NkeyOptionFromSeed(file)
@@ -84,7 +84,7 @@ func userOf(file string) ([]*server.NkeyUser, error) {
 	return []*server.NkeyUser{{Nkey: o.Nkey}}, nil
 }
 
-// open reports whether a server takes everybody.
+// open reports whether a server accepts everybody.
 func open(o *server.Options) bool {
 	return o.Username == "" && o.Authorization == "" && len(o.Users) == 0 && len(o.Nkeys) == 0 &&
 		len(o.TrustedOperators) == 0 && len(o.TrustedKeys) == 0 && o.AuthCallout == nil &&
@@ -100,7 +100,7 @@ func reachable(host string) bool {
 	return err != nil || slices.ContainsFunc(all, func(ip net.IP) bool { return !ip.IsLoopback() })
 }
 
-// readers says who may read what is on the server.
+// readers says who may read the data on the server.
 func (o *ownServer) readers(options *server.Options) string {
 	switch all := open(options); {
 	case all && reachable(options.Host):
@@ -122,7 +122,7 @@ func answers(address string) bool {
 	return err == nil
 }
 
-// options are those of the file, and the address.
+// options returns the options of the file, with the address.
 func (o *ownServer) options() (*server.Options, error) {
 	options := new(server.Options)
 	if o.config != "" {
@@ -146,7 +146,7 @@ func (o *ownServer) options() (*server.Options, error) {
 		options.Host = host
 	}
 	if options.Host == "" {
-		options.Host = "0.0.0.0" // as NATS means it
+		options.Host = "0.0.0.0" // as in NATS
 	}
 	if options.Port == 0 {
 		options.Port = server.RANDOM_PORT
@@ -154,21 +154,21 @@ func (o *ownServer) options() (*server.Options, error) {
 	return options, nil
 }
 
-// secret is a password or a token of a configuration, which may be quoted or, by mistake, be taken
-// for a variable.
+// secret matches a password or a token of a configuration, quoted or, by mistake, written like a
+// variable.
 var secret = regexp.MustCompile(`(?i)\b(?:pass|password|token)\b["']?\s*[:=]?\s*["'$]*([^\s"',}]+)`)
 
-// withoutSecrets is what NATS says about a configuration, which quotes from it.
+// withoutSecrets removes secrets from NATS's message about a configuration, which may quote it.
 func withoutSecrets(file, says string) string {
-	text, _ := os.ReadFile(file) // what cannot be read is not quoted
+	text, _ := os.ReadFile(file) // an unreadable file is not quoted
 	for _, found := range secret.FindAllStringSubmatch(string(text), -1) {
 		says = strings.ReplaceAll(says, found[1], "xxxxx")
 	}
 	return says
 }
 
-// probe reports why nothing can listen where a server is to. The server itself would only say that
-// it is not ready, seconds later.
+// probe returns the error of listening at the server's address. The server itself would only report
+// that it is not ready, seconds later.
 func probe(o *server.Options) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(o.Host, strconv.Itoa(max(0, o.Port))))
 	if err != nil {

@@ -21,25 +21,25 @@ import (
 
 const soakAbout = `attn-cluster soak -for 30m
 
-Appends, attends, takes steps and truncates on a cluster of processes on this machine, while workers
-are killed, leave, come back, are stopped for a while, and get messages that are garbage. One worker
-at a time has trouble, and the next one when all copies are there again: so no token may be lost.
-Each output is compared with one machine, bit for bit. After each sequence no page may be in use,
-and no memory or goroutine be left over.
+Appends, attends, steps and truncates on a cluster of processes on this machine, while workers are
+killed, leave, restart, are stopped for a while, and receive garbage messages. Only one worker has
+trouble at a time, and the next one only after all copies exist again, so no token may be lost. Each
+output is compared with one machine, bit for bit. After each sequence no page may be in use, and no
+memory or goroutine may be left.
 
 `
 
-// soak is a run of it.
+// soak is the state of a run.
 type soak struct {
 	*table
 	local  *local
 	random *rand.Rand
 	counts
-	trouble *trouble   // what a worker has now
-	first   *footprint // of what lives through all of it
+	trouble *trouble   // of a worker at the moment
+	first   *footprint // after the first round
 }
 
-// counts are what was done.
+// counts count events.
 type counts struct {
 	rounds, steps, appended                 int
 	kills, leaves, stalls, garbage, rebuilt int
@@ -54,10 +54,10 @@ func (c *counts) String() string {
 
 func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	fs := flags.New(soakAbout)
-	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
-	perRound := fs.Duration("round", 20*time.Second, "`time` of a sequence")
-	workers := fs.Int("workers", 4, "processes")
-	seed := fs.Uint64("seed", 0, "of what happens (default one of the time)")
+	duration := fs.Duration("for", 30*time.Minute, "`time` to run")
+	perRound := fs.Duration("round", 20*time.Second, "`time` for each sequence")
+	workers := fs.Int("workers", 4, "`number` of worker processes")
+	seed := fs.Uint64("seed", 0, "random seed of the events (default the current time)")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *soak) run(ctx context.Context, workers int, duration, perRound time.Dur
 	return nil
 }
 
-// summary says what was done.
+// summary prints the counts.
 func (s *soak) summary(what string, in time.Duration) {
 	s.say("%s: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that came; "+
 		"the slowest took %v.", what, s.rounds, in.Round(time.Second), s.steps, s.appended,
@@ -126,8 +126,8 @@ func (s *soak) summary(what string, in time.Duration) {
 		"times; no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
 }
 
-// release lets a worker that has trouble end: one that is stopped hears of nothing, and one that is
-// to leave is none of the cluster's any more.
+// release ends the worker that has trouble: a stopped worker receives no request to end, and a
+// leaving one is not in the cluster's list any more.
 func (s *soak) release() {
 	switch x := s.trouble; {
 	case x == nil || x.over || x.killed:
@@ -138,7 +138,8 @@ func (s *soak) release() {
 	}
 }
 
-// soakMemory is of each worker: F32 takes half of all of it, so parts have to move at times.
+// soakMemory is the memory of each worker: F32 fills half of all of it, so parts have to move at
+// times.
 const soakMemory = 24 << 20
 
 // round is the life of a sequence.
@@ -165,7 +166,7 @@ func (s *soak) round(ctx context.Context, duration time.Duration) error {
 	return s.local.empty(ctx)
 }
 
-// use appends, by steps or not, or truncates, and compares.
+// use appends, with or without steps, or truncates, and compares.
 func (s *soak) use(ctx context.Context, t *twin, most int) error {
 	n := 1 + s.random.IntN(1<<s.random.IntN(11))
 	if have := t.near[0].Len(); have+n > most {
@@ -192,7 +193,7 @@ func (s *soak) use(ctx context.Context, t *twin, most int) error {
 	return s.output(t, func(layer int) (step, error) { return t.attend(ctx, layer, rows) })
 }
 
-// output makes a call for each layer, which compares.
+// output makes a call for each layer, and compares.
 func (s *soak) output(t *twin, call func(layer int) (step, error)) error {
 	for layer := range t.layers {
 		x, err := call(layer)
@@ -205,7 +206,7 @@ func (s *soak) output(t *twin, call func(layer int) (step, error)) error {
 	return nil
 }
 
-// trouble is what a worker has. Once it is over, nothing else happens until all copies are there
+// trouble is a disturbance of a worker. After it, nothing else happens until all copies exist
 // again.
 type trouble struct {
 	worker string
@@ -213,13 +214,13 @@ type trouble struct {
 	left   *child // that was asked to leave
 	until  time.Time
 	over   bool
-	limit  time.Time // for the copies
+	limit  time.Time // for making the copies
 }
 
-// survivor is the worker that is never killed, so that it shows leaks.
+// survivor is never killed, so that it shows leaks.
 const survivor = "w1"
 
-// disturb begins or ends trouble, and sends garbage. It begins none if not asked to.
+// disturb ends trouble or, if begin, begins some, and sends garbage.
 func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 	if s.random.IntN(4) == 0 {
 		if err := s.sendGarbage(); err != nil {
@@ -230,7 +231,7 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 	switch {
 	case x == nil && begin && t.far.Missing() == 0:
 		return s.begin()
-	case x == nil: // or a copy was given up since: its worker was late
+	case x == nil: // or a copy was given up since, because its worker was late
 		return nil
 	case !x.over && x.left != nil:
 		return s.awaitLeft(ctx, x)
@@ -250,7 +251,7 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 	return nil
 }
 
-// awaitLeft starts a worker again that has left. It must have handed on all that it had.
+// awaitLeft restarts a worker that has left. It must have handed on all its copies.
 func (s *soak) awaitLeft(ctx context.Context, x *trouble) error {
 	select {
 	case <-x.left.exited:
@@ -268,7 +269,7 @@ func (s *soak) awaitLeft(ctx context.Context, x *trouble) error {
 	return s.local.restart(ctx, x.worker)
 }
 
-// leavePatience is longer than a worker takes for that at most.
+// leavePatience is longer than a worker needs at most to leave.
 const leavePatience = 40 * time.Second
 
 // allThere reports whether all workers announce themselves.
@@ -285,7 +286,7 @@ func (s *soak) begin() error {
 	x := &trouble{worker: worker}
 	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
 	var err error
-	kind := (s.kills + s.leaves + s.stalls) % 3 // in turn
+	kind := (s.kills + s.leaves + s.stalls) % 3 // each kind in turn
 	switch {
 	case worker != survivor && (kind == 0 || !canStall):
 		x.killed = true
@@ -305,7 +306,7 @@ func (s *soak) begin() error {
 	return err
 }
 
-// sendGarbage sends what is no message to where messages are read.
+// sendGarbage sends invalid messages to subjects where messages are read.
 func (s *soak) sendGarbage() error {
 	conn := s.local.link.Conn()
 	worker := fmt.Sprintf("attn.worker.w%d", 1+s.random.IntN(s.local.config.workers))
@@ -328,13 +329,13 @@ func (s *soak) sendGarbage() error {
 	return nil
 }
 
-// footprint is what leaks would let grow.
+// footprint holds the numbers that leaks would increase.
 type footprint struct {
 	goroutines, workerGoroutines int
-	heap, memory, workerMemory   uint64 // memory is what the system says that a process has
+	heap, memory, workerMemory   uint64 // memory is the process's memory as the system reports it
 }
 
-// measure is between rounds, when nothing is kept.
+// measure measures between rounds, when no tokens are kept.
 func (s *soak) measure() (*footprint, error) {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -351,26 +352,26 @@ func (s *soak) measure() (*footprint, error) {
 		copies != 0 {
 		return nil, fmt.Errorf("worker %s has %v copies in %v bytes, want none", survivor, copies, used)
 	}
-	const resident = "process_resident_memory_bytes" // 0 where the system does not say
+	const resident = "process_resident_memory_bytes" // 0 where the system does not report it
 	return &footprint{runtime.NumGoroutine(), int(values["go_goroutines"]), m.HeapAlloc,
 		uint64(own[resident]), uint64(values[resident])}, nil
 }
 
-// workerLimit lets workers collect garbage before it is much, as it is not a leak. What lives there
-// between rounds is far less.
+// workerLimit makes workers collect garbage early, since garbage is not a leak. Live memory between
+// rounds is far less.
 const workerLimit = "GOMEMLIMIT=24MiB"
 
-// What may come on top of the first measurement: pools of the NATS client and server fill and
-// empty, up to 16 goroutines that have answered wait for more to do, and the garbage collector
-// gives memory back with a delay.
+// The allowed growth since the first measurement: pools of the NATS client and server fill and
+// empty, up to 16 idle goroutines wait for work, and the garbage collector releases memory with a
+// delay.
 const (
 	spareGoroutines = 4 + 16
 	spareHeap       = 8 << 20
 	spareMemory     = 32 << 20
 )
 
-// checkLeaks compares with how it was after the first round. Calls whose answers were not waited
-// for may still end.
+// checkLeaks compares with the measurement after the first round. Calls whose answers nobody
+// awaited may still be ending.
 func (s *soak) checkLeaks(ctx context.Context) error {
 	return eventually(ctx, 15*time.Second, func() error {
 		u, err := s.measure()
@@ -400,7 +401,7 @@ func (u *footprint) check(now *footprint) error {
 	return errors.Join(errs...)
 }
 
-// monitorAddress is where a worker says that its metrics are.
+// monitorAddress returns the address of a worker's metrics, from its output.
 func (c *child) monitorAddress() string {
 	i := slices.IndexFunc(c.said, func(s string) bool { return strings.HasPrefix(s, "metrics") })
 	if i < 0 {

@@ -10,10 +10,10 @@ import (
 // canStall reports whether processes can be stopped and continued, and asked to end.
 const canStall = true
 
-// stall stops a process, which keeps its memory and connections, and answers nothing.
+// stall stops a process, which keeps its memory and connections but does not answer.
 func stall(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// resume lets it go on.
+// resume continues it.
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
 // terminate asks it to end.

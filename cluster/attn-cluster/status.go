@@ -15,8 +15,8 @@ import (
 
 const statusAbout = `attn-cluster status
 
-Lists the workers that announce themselves. One that is leaving takes no new copies, and ends when
-others have those that it has.
+Lists the workers that announce themselves. A worker that is leaving accepts no new copies, and ends
+when other workers have its copies.
 
 `
 
@@ -32,7 +32,7 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	if err != nil {
 		return err
 	}
-	defer func() { _ = link.Close() }() // which never fails
+	defer func() { _ = link.Close() }() // never fails
 	client, err := cluster.NewClient(link, cluster.ClientConfig{})
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	return ctx.Err()
 }
 
-// state is what a worker does.
+// state describes what a worker does.
 func state(w *cluster.Status) string {
 	if w.Leaving {
 		return "leaving"

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether lines can be drawn again in the same place.
+// isTerminal reports whether lines can be redrawn in place.
 var isTerminal = func(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is that of a terminal.
+// width returns the width of a terminal.
 func width(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 1 {
@@ -25,7 +25,8 @@ func width(w io.Writer) int {
 	return 80
 }
 
-// table is lines that change: in place on a terminal, and elsewhere now and then one of them.
+// table shows lines that change: in place on a terminal; elsewhere it prints the first one now and
+// then.
 type table struct {
 	w     io.Writer
 	live  bool
@@ -34,13 +35,13 @@ type table struct {
 
 func newTable(w io.Writer) *table { return &table{w: w, live: isTerminal(w)} }
 
-// draw takes the place of what was drawn before. Elsewhere than on a terminal it writes the first
-// line, if that is wanted.
+// draw replaces the lines drawn before. If w is no terminal, it writes only the first line, and
+// only if wanted.
 func (t *table) draw(wanted bool, lines ...string) {
 	switch {
 	case t.live:
 		t.clear()
-		for _, line := range lines { // one that goes on in the next would not be removed
+		for _, line := range lines { // a line that wraps would not be removed
 			fmt.Fprintln(t.w, string([]rune(line)[:min(len([]rune(line)), width(t.w)-1)]))
 		}
 		t.drawn = len(lines)
@@ -49,7 +50,7 @@ func (t *table) draw(wanted bool, lines ...string) {
 	}
 }
 
-// clear removes what was drawn.
+// clear removes the drawn lines.
 func (t *table) clear() {
 	if t.drawn > 0 {
 		fmt.Fprintf(t.w, "\x1b[%dA\x1b[J", t.drawn)
@@ -63,7 +64,7 @@ func (t *table) say(format string, args ...any) {
 	fmt.Fprintf(t.w, format+"\n", args...)
 }
 
-// round shows three digits or so of a duration.
+// round rounds a duration to about three digits.
 func round(d time.Duration) time.Duration {
 	for unit := time.Second; unit > time.Microsecond; unit /= 10 {
 		if d >= 10*unit {

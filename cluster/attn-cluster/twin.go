@@ -12,14 +12,14 @@ import (
 	"github.com/seed-1415985d/attn/cluster"
 )
 
-// shape is that of a sequence and of the queries over it.
+// shape is the shape of a sequence and of its queries.
 type shape struct {
 	layers, heads, kvHeads, dim int
 	format                      attn.Format
 	integers                    bool
 }
 
-// String is what the arithmetic is called.
+// String returns the name of the format.
 func (s shape) String() string {
 	if s.integers {
 		return s.format.String() + " with Integers"
@@ -27,14 +27,14 @@ func (s shape) String() string {
 	return s.format.String()
 }
 
-// bytes is about what a number of tokens takes.
+// bytes estimates the memory of some tokens.
 func (s shape) bytes(tokens int) int64 {
 	bits := map[attn.Format]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 9,
 		attn.I4: 5}[s.format]
 	return int64(s.layers) * int64(tokens) * int64(s.kvHeads) * int64(2*s.dim) * bits / 8
 }
 
-// twin is a sequence on a cluster, and the same in this process: one machine.
+// twin is a sequence on a cluster and the same sequence in this process.
 type twin struct {
 	shape
 	link   *cluster.NATS
@@ -45,7 +45,7 @@ type twin struct {
 	random *rand.PCG
 }
 
-// newTwin makes both, for a number of tokens.
+// newTwin creates both, for a number of tokens.
 func newTwin(l *local, s shape, tokens int, seed uint64) (_ *twin, err error) {
 	t := &twin{shape: s, link: l.link, pool: attn.NewPool(0), random: rand.NewPCG(seed, 0)}
 	defer func() {
@@ -76,7 +76,7 @@ func (t *twin) close() {
 	_ = t.pool.Close() // nobody uses it
 }
 
-// tensor is random rows of heads, about normal: sums of four uniform numbers.
+// tensor returns random rows of heads, approximately normal: sums of four uniform numbers.
 func (t *twin) tensor(rows, heads int) attn.Tensor {
 	x := make([]float32, rows*heads*t.dim)
 	for i := range x {
@@ -96,10 +96,10 @@ func (t *twin) append(ctx context.Context, layer, n int) error {
 	return t.far.Append(ctx, layer, k, v)
 }
 
-// step is what a call took.
+// step is the cost of a call.
 type step struct {
-	far, near      time.Duration // near without its append
-	sent, received uint64        // bytes, by the client
+	far, near      time.Duration // near: in this process, without the append
+	sent, received uint64        // bytes of the client
 }
 
 // attend compares the last rows of a layer: outputs and LSE have the same bits, or it is an error.
@@ -156,7 +156,7 @@ func (t *twin) compare(layer, rows, length int,
 	return s, err
 }
 
-// errWrong is that outputs are not those of one machine.
+// errWrong: outputs differ from those of one machine.
 var errWrong = errors.New("wrong bits")
 
 func sameBits(what string, got, want []float32) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Connect lets a client of this process reach a server without the network, and so without TLS. As
-// over a network it reads what the server says before it ends a connection, such as that somebody
-// is unknown: a plain [nats.InProcessServer] waits 10 seconds then, and does not say why.
+// Connect connects a client of this process to a server without the network, and so without TLS. As
+// over a network, the client reads the server's reason before the server ends a connection, such as
+// an unknown user: a plain [nats.InProcessServer] waits 10 seconds then, and loses the reason.
 func Connect(s *server.Server) nats.Option { return nats.InProcessServer(within{s}) }
 
 type within struct{ *server.Server }
@@ -29,10 +29,10 @@ func (w within) InProcessConn() (net.Conn, error) {
 	return b, nil
 }
 
-// mostUnread is how many bytes may wait for the client before the server does.
+// mostUnread is the number of bytes that may wait for the client before the server waits.
 const mostUnread = 1 << 20
 
-// buffered is a connection whose other end need not wait for reads, nor take all that was written.
+// buffered is a connection whose other end need not wait for reads, nor read all that was written.
 type buffered struct {
 	net.Conn
 	mu      sync.Mutex
@@ -60,7 +60,7 @@ func (b *buffered) fill() {
 	}
 }
 
-// Read is that of [net.Conn]. Deadlines are those of the connection below.
+// Read implements [net.Conn]. Deadlines are those of the connection below.
 func (b *buffered) Read(to []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +78,8 @@ func (b *buffered) Read(to []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write is that of [net.Conn]. What the other end does not take any more is lost, as in a network;
-// the next reads say why.
+// Write implements [net.Conn]. Bytes that the other end does not read any more are lost, as in a
+// network; the next reads return the reason.
 func (b *buffered) Write(from []byte) (n int, err error) {
 	n, err = b.Conn.Write(from)
 	if errors.Is(err, io.ErrClosedPipe) {
@@ -88,7 +88,7 @@ func (b *buffered) Write(from []byte) (n int, err error) {
 	return n, err
 }
 
-// Close is that of [net.Conn].
+// Close implements [net.Conn].
 func (b *buffered) Close() error {
 	b.mu.Lock()
 	b.closed = true

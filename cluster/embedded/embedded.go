@@ -1,5 +1,5 @@
-// Package embedded runs a NATS server in this process, for tests and for programs that bring their
-// own cluster. Package cluster does not import it: a program that connects to servers elsewhere is
+// Package embedded runs a NATS server in this process, for tests and for programs that contain
+// their cluster. Package cluster does not import it, so a program that connects to other servers is
 // built without one.
 package embedded
 
@@ -10,13 +10,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// patience is how long a server may take until it takes connections.
+// patience bounds the time until a server accepts connections.
 const patience = 10 * time.Second
 
-// Start runs a server, and returns it when it takes connections, which go to its ClientURL. Options
-// mean what they mean to NATS, with other defaults: an empty Host is 127.0.0.1, so that only this
-// machine reaches the server, and Port 0 is any free port. Signals stay the program's. End the
-// server with [Stop].
+// Start runs a server, and returns it when it accepts connections at its ClientURL. Options are
+// NATS's, with other defaults: an empty Host is 127.0.0.1, so that only this machine reaches the
+// server, and Port 0 is any free port. The server handles no signals. End it with [Stop].
 func Start(o *server.Options) (*server.Server, error) {
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
@@ -37,7 +36,7 @@ func Start(o *server.Options) (*server.Server, error) {
 	return s, nil
 }
 
-// Stop ends a server, and its connections with it, and waits until it has ended.
+// Stop ends a server and its connections, and waits until it has ended.
 func Stop(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()

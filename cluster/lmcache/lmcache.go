@@ -1,5 +1,5 @@
-// Package lmcache lets a language model of package lm keep its keys and values on a cluster: other
-// machines keep them and attend over them. Answers have the bits that they have on one machine.
+// Package lmcache keeps the keys and values of a language model of package lm on a cluster: other
+// machines store them and attend over them. Answers have the same bits as on one machine.
 package lmcache
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// New returns what lm.Options.Cache wants: caches on the workers that a client knows. Each step of
-// a layer is a round trip for all sequences of a batch. ctx ends them. The client stays open, and
-// its owner closes it after the model.
+// New returns a function for lm.Options.Cache, which makes caches on the workers of a client. Each
+// step of a layer is one round trip for all sequences of a batch. The caches end with ctx. The
+// caller closes the client after the model.
 func New(ctx context.Context, c *cluster.Client) func(lm.CacheConfig) (lm.Cache, error) {
 	return func(shape lm.CacheConfig) (lm.Cache, error) {
 		return &cache{ctx: ctx, client: c, shape: cluster.SequenceConfig{Layers: shape.Layers,
@@ -21,7 +21,7 @@ func New(ctx context.Context, c *cluster.Client) func(lm.CacheConfig) (lm.Cache,
 	}
 }
 
-// valueFormat is 0 for values in the format of keys.
+// valueFormat returns 0 for values in the format of keys.
 func valueFormat(shape lm.CacheConfig) attn.Format {
 	if shape.Values == shape.Keys {
 		return 0
@@ -39,12 +39,12 @@ func Segments(tokens int) int {
 	return n
 }
 
-// cache is an lm.Cache.
+// cache implements lm.Cache.
 type cache struct {
 	ctx    context.Context
 	client *cluster.Client
 	shape  cluster.SequenceConfig
-	seqs   []*cluster.Sequence // of one step
+	seqs   []*cluster.Sequence // of the current step
 }
 
 func (c *cache) NewSequence() (lm.CacheSequence, error) {
@@ -64,7 +64,7 @@ func (c *cache) Step(layer int, dst, q, k, v attn.Tensor, seqs []lm.CacheSequenc
 	return c.client.Steps(c.ctx, layer, dst, q, k, v, c.seqs, opt)
 }
 
-// sequence is an lm.CacheSequence.
+// sequence implements lm.CacheSequence.
 type sequence struct{ *cluster.Sequence }
 
 func (s sequence) Len() int { return s.Sequence.Len(0) }
