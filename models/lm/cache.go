@@ -38,19 +38,20 @@ type sequence interface {
 	release()
 }
 
-// options are those of a layer's attention, for pieces.
-func (m *model) options(layer int, pieces []piece, integers bool) *attn.Options {
-	return &attn.Options{Causal: attn.BottomRight, QueryLens: queriesOf(pieces), Integers: integers,
+// options are those of a layer's attention, for pieces with some rows each.
+func (m *model) options(layer int, queries []int, integers bool) *attn.Options {
+	return &attn.Options{Causal: attn.BottomRight, QueryLens: queries, Integers: integers,
 		Window: attn.Window{Left: m.Windows[layer]}, Scale: m.ScoreScale, Softcap: m.ScoreCap,
 		Sinks: m.layers[layer].sinks}
 }
 
-// queriesOf is how many rows each piece has.
-func queriesOf(pieces []piece) (queries []int) {
+// queriesOf is how many rows each piece has, in the memory of other numbers.
+func queriesOf(pieces []piece, memory []int) []int {
+	memory = memory[:0]
 	for _, p := range pieces {
-		queries = append(queries, len(p.tokens))
+		memory = append(memory, len(p.tokens))
 	}
-	return queries
+	return memory
 }
 
 // eachPiece calls f with the rows of each piece: its first, and the one after its last.

@@ -116,7 +116,10 @@ func groupRows(groups int, sizes ...int) [][]int {
 }
 
 // stateful is what a runner computes in layers that keep states.
-type stateful struct{ mixed, z, beta, decay, outputs []float32 }
+type stateful struct {
+	mixed, z, beta, decay, outputs []float32
+	queries                        []int
+}
 
 // delta sets the hidden rows to what a layer's states make of the normed ones.
 func (r *runner) delta(i int, d *delta, pieces []piece) {
@@ -127,7 +130,8 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 	if r.try(err); r.err != nil {
 		return
 	}
-	lens, all := queriesOf(pieces), attn.BHLD(s.mixed, 1, 1, x, shape.channels())
+	s.queries = queriesOf(pieces, s.queries)
+	lens, all := s.queries, attn.BHLD(s.mixed, 1, 1, x, shape.channels())
 	r.try(nn.AppendConvs(r.pool, all, all, convs, lens))
 	width := shape.KeyHeads * shape.KeyDim
 	q := attn.Rows(s.mixed, 1, x, shape.KeyHeads, shape.KeyDim, all.D)

@@ -42,6 +42,7 @@ type remote struct {
 	page     int // bytes of one in all layers
 	open     map[*far]bool
 	seqs     []CacheSequence // of one step
+	queries  []int           // likewise
 }
 
 // far is a sequence of such a cache.
@@ -84,7 +85,8 @@ func (c *remote) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 	for _, p := range pieces {
 		c.seqs = append(c.seqs, p.seq.(*far).CacheSequence)
 	}
-	return c.to.Step(layer, dst, q, k, v, c.seqs, c.options(layer, pieces, c.integers))
+	c.queries = queriesOf(pieces, c.queries)
+	return c.to.Step(layer, dst, q, k, v, c.seqs, c.options(layer, c.queries, c.integers))
 }
 
 // states: there are none.

@@ -51,7 +51,9 @@ type engine struct {
 	wake    chan struct{} // holds one: something changed for the stepping goroutine
 	ended   chan struct{} // closed when that goroutine is gone
 	late    *time.Timer
-	lent    bool       // callers that still choose have logits of the last step
+	buffer  int        // of logits: two of them take turns where callers still choose
+	other   []float32  // logits in the buffer that has no turn
+	lent    [2]bool    // buffers by which callers still choose
 	idle    []*Session // have sequences, and no call uses them; the most recently used is the last
 	calls   int        // of sessions, which run
 	freed   bool       // what the engine holds
@@ -274,8 +276,11 @@ func (e *engine) compute() error {
 	if err := e.guess(); err != nil {
 		return err
 	}
-	if e.lent {
-		e.logits = nil // callers that still choose have these
+	if e.lent[e.buffer] {
+		e.logits, e.other, e.buffer = e.other, e.logits, 1-e.buffer
+		if e.lent[e.buffer] {
+			e.logits = nil
+		}
 	}
 	return e.forward(e.batch.pieces, e.batch.wanted)
 }
@@ -322,6 +327,7 @@ func (e *engine) deliver(err error, took time.Duration) {
 			j.seq.slide()
 		}
 		if complete || j.all {
+			j.buffer = e.buffer
 			j.refuse(checkLogits(rows, e.Vocab))
 			j.offer(rows)
 		}
@@ -351,10 +357,10 @@ func (e *engine) linger(took time.Duration) {
 func (e *engine) choosing(patience time.Duration) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lent = false
+	e.lent = [2]bool{}
 	for _, j := range e.active {
 		if j.phase == choosing {
-			e.lent = true
+			e.lent[j.buffer] = true
 			if !j.away && j.err == nil && j.late <= patience {
 				n++
 			}

@@ -36,6 +36,7 @@ type job struct {
 	offered time.Time
 	late    time.Duration // how long the last choice took
 	logits  []float32     // rows after the last tokens, len(guesses) + 1 of them unless all is set
+	buffer  int           // of the engine's, which they are in
 	err     error         // ends the job
 	ready   chan struct{} // holds one: logits or an error are there
 	gone    chan struct{} // closed when the engine has let go of the job
@@ -86,6 +87,8 @@ func (e *engine) await(ctx context.Context, j *job) error {
 	if ctx.Err() == nil {
 		select {
 		case <-j.ready:
+			e.mu.Lock()
+			defer e.mu.Unlock()
 			return j.err
 		case <-ctx.Done():
 		}

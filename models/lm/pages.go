@@ -22,6 +22,12 @@ type pages struct {
 	mu        sync.Mutex
 	sequences int                     // that there are
 	open      map[*linattn.State]bool // their states
+
+	// of one step
+	seqs    []*attn.Sequence
+	convs   []*nn.Conv
+	kept    []*linattn.State
+	queries []int
 }
 
 // paged has a part in each store, and states of its own.
@@ -183,15 +189,14 @@ func (s *paged) keep(layer int, k layerState) {
 	s.cache.mu.Unlock()
 }
 
-// states are those of a layer.
-func (c *pages) states(layer int, pieces []piece) (
-	convs []*nn.Conv, all []*linattn.State, _ error,
-) {
+// states are those of a layer, which are valid until the next call.
+func (c *pages) states(layer int, pieces []piece) ([]*nn.Conv, []*linattn.State, error) {
+	c.convs, c.kept = c.convs[:0], c.kept[:0]
 	for _, p := range pieces {
 		k := p.seq.(paged).kept[layer]
-		convs, all = append(convs, k.conv), append(all, k.state)
+		c.convs, c.kept = append(c.convs, k.conv), append(c.kept, k.state)
 	}
-	return convs, all, nil
+	return c.convs, c.kept, nil
 }
 
 // step attends in one call for prompts and decoding together.
@@ -200,18 +205,19 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 	if err != nil {
 		return err
 	}
-	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, pieces, c.integers))
+	c.queries = queriesOf(pieces, c.queries)
+	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, c.queries, c.integers))
 }
 
-// append adds rows to a layer's sequences, which it returns.
-func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*attn.Sequence,
-	err error) {
+// append adds rows to a layer's sequences, which it returns until the next call.
+func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (_ []*attn.Sequence, err error) {
+	c.seqs = c.seqs[:0]
 	eachPiece(pieces, func(i, from, to int) {
 		s := pieces[i].seq.(paged).layers[layer]
-		seqs, err = append(seqs, s), cmp.Or(err,
-			c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
+		c.seqs = append(c.seqs, s)
+		err = cmp.Or(err, c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
 	})
-	return seqs, err
+	return c.seqs, err
 }
 
 func (c *pages) forks() bool { return true }
