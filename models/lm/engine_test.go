@@ -167,20 +167,20 @@ func TestPrefixes(t *testing.T) {
 // TestSharedAtOnce: requests with a common prompt compute it once, though they come together.
 func TestSharedAtOnce(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
-	e, err := newTester(m, settings{workers: 2, places: 16, chunk: 64, context: 400})
+	e, err := newTester(m, settings{workers: 2, places: 16, chunk: 64, context: 1100})
 	must(t, err)
 	defer e.close()
-	prefix := countUp(256)
+	prefix := countUp(1000)
 	for i := range 64 {
 		e.queue(&call{prompt: append(slices.Clone(prefix), i, 3), most: 3, choose: greedy})
 	}
 	must(t, e.answer())
-	if got := e.counts(); got.read != 256+64*2 || got.shared != 63*256 {
+	if got := e.counts(); got.read != 1000+64*2 || got.shared != 63*1000 {
 		t.Errorf("%d tokens of prompts were computed and %d shared, want %d and %d", got.read, got.shared,
-			256+64*2, 63*256)
+			1000+64*2, 63*1000)
 	}
 	if page := e.pages.stores[0].MemoryUse() / e.pages.stores[0].Config().Pages; e.counts().peak >
-		2*page*(4+2*64) {
+		2*page*(16+2*64) {
 		t.Errorf("%d bytes were in use, want pages of the common prompt once", e.counts().peak)
 	}
 }
