@@ -149,3 +149,42 @@ func TestTextbookAgrees(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkConversation reports the time of 20 turns, 50 tokens of a message and 50 of an answer
+// each, without a session, as a ratio to the time of the same turns in a session, which computes
+// what is new.
+func BenchmarkConversation(b *testing.B) {
+	const turns, message = 20, 50
+	m, err := Random(Sizes{Layers: 8, Hidden: 512, Heads: 8, KVHeads: 2, FFN: 1408, Vocab: 8192},
+		Options{Context: 2 * turns * message})
+	must(b, err)
+	defer m.Close()
+	talk := func(number int, s *Session) float64 {
+		var all []int32
+		start := time.Now()
+		for turn := range turns {
+			first := len(all)
+			for i := range message {
+				all = append(all, int32((number*101+turn*31+i*7)%250))
+			}
+			prompt := all
+			if s != nil {
+				prompt = all[first:]
+			}
+			made := collect(b, m, prompt, Generation{MaxTokens: message, Session: s})
+			if all = append(all, made...); len(made) < message {
+				b.Fatalf("an answer has %d tokens", len(made))
+			}
+		}
+		return time.Since(start).Seconds()
+	}
+	var seconds [2][]float64
+	for number := 0; b.Loop(); number++ {
+		seconds[0] = append(seconds[0], talk(2*number, nil))
+		seconds[1] = append(seconds[1], talk(2*number+1, m.session(b)))
+	}
+	b.ReportMetric(measure.Median(seconds[0])/measure.Median(seconds[1]), "ratio")
+	b.ReportMetric(slices.Min(seconds[0])/slices.Min(seconds[1]), "ratio-of-minima")
+	b.ReportMetric(measure.Median(seconds[0])*1e3/turns, "ms/turn")
+	b.ReportMetric(0, "ns/op") // of both together, which means nothing
+}
