@@ -19,6 +19,7 @@ import (
 type benchFlags struct {
 	modelFlags
 	prompt, decoded, clients int
+	lasting                  time.Duration
 }
 
 // bench measures prompts, one answer, and answers to many clients at once.
@@ -30,14 +31,22 @@ func bench(args []string, _ io.Reader, out, errs io.Writer) error {
 	f.IntVar(&o.prompt, "prompt", 512, "number of tokens of a prompt")
 	f.IntVar(&o.decoded, "n", 64, "number of tokens of an answer")
 	f.IntVar(&o.clients, "clients", 16, "number of answers at the same time")
+	f.DurationVar(&o.lasting, "for", 0, "`duration` for which clients ask again and again, compared "+
+		"with as many clients as -sequences (default one answer each)")
 	err := flags.ParseAll(f, args, errs)
 	if err == nil {
 		err = o.check(f)
 	}
-	for name, n := range map[string]int{"prompt": o.prompt, "n": o.decoded, "clients": o.clients} {
-		if err == nil && n < 1 {
-			err = flags.Errorf("-%s is %d, want 1 or more", name, n)
+	for _, n := range []struct {
+		name     string
+		is, most int
+	}{{"prompt", o.prompt, 1 << 20}, {"n", o.decoded, 1 << 20}, {"clients", o.clients, 4096}} {
+		if err == nil && (n.is < 1 || n.is > n.most) {
+			err = flags.Errorf("-%s is %d, want 1 to %d", n.name, n.is, n.most)
 		}
+	}
+	if err == nil && (o.lasting < 0 || o.lasting > time.Hour) {
+		err = flags.Errorf("-for is %v, want 0 to 1h", o.lasting)
 	}
 	if err != nil {
 		return err
@@ -80,6 +89,9 @@ func (o *benchFlags) measure(ctx context.Context, out io.Writer, m *lm.Model) er
 		fmt.Fprintf(out, "  %.1f tokens/s would read the %.2f GB of all matrices at the memory's %.1f "+
 			"GB/s\n", speed/float64(bytes), float64(bytes)/1e9, speed/1e9)
 	}
+	if o.lasting > 0 {
+		return o.last(ctx, out, m)
+	}
 	start, errs := time.Now(), make([]error, o.clients)
 	var wait sync.WaitGroup
 	for i := range o.clients {
@@ -105,6 +117,7 @@ func (o *benchFlags) one(ctx context.Context, m *lm.Model, number int) (read, ma
 	for i := range prompt {
 		prompt[i] = int32((i*37 + number*101) % m.Sizes().Vocab)
 	}
+	prompt[0] = int32(number % m.Sizes().Vocab) // no two have a beginning in common
 	ends := map[int32]bool{}
 	for _, token := range m.Tokenizer().Ends() {
 		ends[token] = true
