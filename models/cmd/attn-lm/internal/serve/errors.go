@@ -57,6 +57,9 @@ func busy(g *gate, format string, args ...any) *problem {
 // errAnswerTime is of an answer that takes too long.
 var errAnswerTime = errors.New("the answer takes too long")
 
+// errGone is of a client that does not read its response.
+var errGone = errors.New("the client does not read")
+
 // problemOf is what a client gets of an error.
 func (s *Server) problemOf(err error) *problem {
 	var p *problem
@@ -76,7 +79,7 @@ func (s *Server) problemOf(err error) *problem {
 		return p
 	case errors.Is(err, errEnding), errors.Is(err, attn.ErrClosed):
 		return unavailable("server_ending", "the server ends")
-	case errors.Is(err, context.Canceled): // nobody reads this
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone): // nobody reads this
 		return unavailable("cancelled", "the client has gone")
 	}
 	if s.Log != nil {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -195,10 +196,15 @@ func (s *stream) write(text string) error {
 	if s.w.status == 0 {
 		s.open()
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
+	_, err := s.w.Write([]byte(text))
+	if err == nil {
+		err = http.NewResponseController(s.w.ResponseWriter).Flush()
 	}
-	return http.NewResponseController(s.w.ResponseWriter).Flush()
+	if err != nil {
+		s.w.broken = nil // it would not read of an error, either
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
 }
 
 // event writes a chunk.

@@ -49,12 +49,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := time.Now()
 	name, known := s.routeOf(r.URL.Path)
 	out := &response{ResponseWriter: w, limit: s.Write}
-	defer func() {
-		if what := recover(); what != nil && s.Log != nil {
-			s.Log.Printf("panic: %v\n%s", what, debug.Stack())
-		}
-		s.metrics.request(name, out.status, time.Since(from))
-	}()
+	defer func() { s.metrics.request(name, out.status, time.Since(from)) }()
+	out.readUntil(from.Add(s.Read)) // a body that is not wanted, too
 	out.Header().Set("X-Request-Id", newID("req-"))
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	if err := s.answer(out, r, known); err != nil {
@@ -141,10 +137,7 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 		return nil, invalid("", "Content-Encoding is %q, want none", shortText(coding)).
 			coded(http.StatusUnsupportedMediaType, "unsupported_media_type")
 	}
-	control := http.NewResponseController(w.ResponseWriter)
-	_ = control.SetReadDeadline(time.Now().Add(s.Read)) // tests without a connection have none
 	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, s.Body))
-	_ = control.SetReadDeadline(time.Time{})
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
@@ -153,6 +146,7 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, invalid("", "the body did not come whole within %v", s.Read)
 	}
+	w.readUntil(time.Time{}) // an answer may take longer
 	return body, nil
 }
 
@@ -241,8 +235,13 @@ func (w *response) Write(data []byte) (int, error) {
 
 // wait begins the time for the next part.
 func (w *response) wait() {
-	// What has no connection, as in tests, has no deadline.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
+}
+
+// readUntil says until when the request may come.
+func (w *response) readUntil(end time.Time) {
+	// What has no connection, as in tests, has no deadline.
+	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(end)
 }
 
 // fail ends a response with an error.
