@@ -153,11 +153,11 @@ func (a *asked) choice(ctx context.Context, i int, steps chan<- *step) {
 			send(&step{err: fmt.Errorf("panic: %v\n%s", what, debug.Stack())})
 		}
 	}()
-	speaker := a.speaker(a.prompts[i/a.n])
+	speaks := a.speaker(a.prompts[i/a.n])
 	for token, err := range a.Model.Generate(ctx, a.prompts[i/a.n], a.generation(i)) {
 		s := &step{err: err}
 		if err == nil {
-			s = speaker.step(&token)
+			s = speaks.step(&token)
 		}
 		if !send(s) {
 			return

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -27,11 +28,11 @@ func (c *conversation) readMessages(t *chat.Template) obey {
 			return errors.New("want a list of messages")
 		}
 		for i, x := range list {
-			message, err := readMessage(t, fmt.Sprintf("messages[%d]", i), x)
+			m, err := readMessage(t, fmt.Sprintf("messages[%d]", i), x)
 			if err != nil {
 				return err
 			}
-			c.messages = append(c.messages, message)
+			c.messages = append(c.messages, m)
 		}
 		return nil
 	}
@@ -97,12 +98,12 @@ func readContent(at string, value json.RawMessage) (string, error) {
 	if !ok || len(list) == 0 {
 		return "", errors.New("want a text, or parts of type text")
 	}
-	parts := make([]string, len(list))
+	texts := make([]string, len(list))
 	for i, x := range list {
 		kind, there, name := "", false, fmt.Sprintf("%s[%d]", at, i)
 		err := fields{"type": toText(&kind), "text": func(value json.RawMessage) error {
 			there = true
-			return toText(&parts[i])(value)
+			return toText(&texts[i])(value)
 		}}.decode(name, x)
 		if err != nil {
 			return "", err
@@ -111,7 +112,7 @@ func readContent(at string, value json.RawMessage) (string, error) {
 			return "", invalid(name, "%s has type %q, want text, and a text", name, shortText(kind))
 		}
 	}
-	return strings.Join(parts, "\n"), nil
+	return strings.Join(texts, "\n"), nil
 }
 
 // chatCompletions answers a conversation.
@@ -119,9 +120,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, body []
 	var p params
 	var c conversation
 	f := p.fields()
-	for name, read := range c.fields(s.Model.Template()) {
-		f[name] = read
-	}
+	maps.Copy(f, c.fields(s.Model.Template()))
 	top := -1
 	f["logprobs"], f["top_logprobs"] = toBool(&p.logprobs), toInt(&top, 0, mostCandidates)
 	if err := decodeBody(body, f); err != nil {

@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// prompts are texts or tokens.
-type prompts struct {
+// promptValue is texts or tokens.
+type promptValue struct {
 	texts  []string
 	tokens [][]int32
 }
 
 // read reads a text, texts, tokens or lists of tokens.
-func (p *prompts) read(value json.RawMessage) error {
+func (p *promptValue) read(value json.RawMessage) error {
 	if toTexts(&p.texts, mostChoices)(value) == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (p *prompts) read(value json.RawMessage) error {
 }
 
 // encode returns the tokens of all prompts.
-func (p *prompts) encode(s *Server) ([][]int32, error) {
+func (p *promptValue) encode(s *Server) ([][]int32, error) {
 	all := p.tokens
 	for _, text := range p.texts {
 		tokens, err := s.Model.Tokenizer().Prompt(text)
@@ -56,7 +56,7 @@ func (p *prompts) encode(s *Server) ([][]int32, error) {
 // completions continues texts.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var p params
-	var given prompts
+	var given promptValue
 	f := p.fields()
 	top := -1
 	f["prompt"], f["logprobs"] = given.read, toInt(&top, 0, mostCandidates)

@@ -24,14 +24,14 @@ type fields map[string]obey
 func (f fields) decode(at string, data []byte) error {
 	err := strictjson.Members(data, func(key string, value json.RawMessage) error {
 		name := strings.TrimPrefix(at+"."+key, ".")
-		read, ok := f[key]
+		do, ok := f[key]
 		switch {
 		case !ok:
 			return f.unknown(name, key)
 		case isNull(value):
 			return nil
 		}
-		return refused(name, value, read(value))
+		return refused(name, value, do(value))
 	})
 	var p *problem
 	if err != nil && !errors.As(err, &p) {

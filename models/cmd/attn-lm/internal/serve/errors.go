@@ -43,9 +43,9 @@ func (p *problem) coded(status int, code string) *problem {
 }
 
 // unavailable is an error of a server that cannot answer now.
-func unavailable(code, message string) *problem {
+func unavailable(code, text string) *problem {
 	return &problem{status: http.StatusServiceUnavailable, kind: serverError, code: code,
-		message: message, after: 1}
+		message: text, after: 1}
 }
 
 // busy is an error of a server that has enough to do.

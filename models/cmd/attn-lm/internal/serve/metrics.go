@@ -119,16 +119,16 @@ var engineMetrics = []engineMetric{
 }
 
 // Describe implements prometheus.Collector.
-func (engine) Describe(to chan<- *prometheus.Desc) {
+func (engine) Describe(all chan<- *prometheus.Desc) {
 	for _, m := range engineMetrics {
-		to <- m.desc
+		all <- m.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (e engine) Collect(to chan<- prometheus.Metric) {
+func (e engine) Collect(all chan<- prometheus.Metric) {
 	now := gauge.OfModel(e.Model)
 	for _, m := range engineMetrics {
-		to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&now))
+		all <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&now))
 	}
 }

@@ -33,7 +33,7 @@ type choice struct {
 }
 
 // respond lets a request in, finds its prompts, and answers.
-func (a *asked) respond(w http.ResponseWriter, r *http.Request, encode func() error) error {
+func (a *asked) respond(w http.ResponseWriter, r *http.Request, find func() error) error {
 	if err := a.enter(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *asked) respond(w http.ResponseWriter, r *http.Request, encode func() er
 			a.answers.leave(a.choices, 0)
 		}
 	}()
-	if err := encode(); err != nil {
+	if err := find(); err != nil {
 		return err
 	}
 	for _, tokens := range a.prompts {

@@ -105,10 +105,10 @@ func New(c Config) (*Server, error) {
 }
 
 // set sets a number that was left open.
-func set[T comparable](to *T, usual T) {
+func set[T comparable](x *T, usual T) {
 	var zero T
-	if *to == zero {
-		*to = usual
+	if *x == zero {
+		*x = usual
 	}
 }
 
