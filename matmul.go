@@ -206,9 +206,9 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 // PackBlocks packs a matrix from blocks of type t as in GGUF files: data has contiguous rows of
 // outputs, each of inputs/32 blocks, inputs/64 for NVFP4, or inputs/256 for IQ4_XS and the K and TQ
 // types, in the layout of ggml-common.h, little-endian. Of the configuration only Integers or
-// BFloat16 may be set. Weights are exactly the decoded blocks: they are never rounded, nor rotated, and need at
-// most 7 % more memory than the file. data may change afterwards. [Pool.PackBlocks] uses all
-// workers.
+// BFloat16 may be set. Weights are exactly the decoded blocks: they are never rounded, nor rotated,
+// and need at most 7 % more memory than the file. data may change afterwards. [Pool.PackBlocks] uses
+// all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
 //     in ascending order, from +0. Q2_K, Q4_K and Q5_K are d·scale·n − dmin·min, Q4_1 and Q5_1
@@ -225,8 +225,8 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 // Then bias is added. The bits are the same on every CPU and for any shape around a product.
 //
 // The error is [ErrOption] for an unknown type, if Format or Transposed is set, for Integers with
-// BlockF16 or BlockBF16, for BFloat16 with other types, and for scales that are NaN or infinite, above 2¹²⁵ in MXFP4 or negative
-// in NVFP4: it names the block. It is [ErrShape] if inputs are no multiple of a block's or there
+// BlockF16 or BlockBF16, for BFloat16 with other types, and for scales that are NaN or infinite,
+// above 2¹²⁵ in MXFP4 or negative in NVFP4: it names the block. It is [ErrShape] if inputs are no multiple of a block's or there
 // are no outputs, [ErrLength] if data does not have exactly the blocks' length, and [ErrMemory] if
 // the system has too little memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
