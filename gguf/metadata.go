@@ -17,10 +17,13 @@ import (
 //
 //	Heads int `json:"attention.head_count"`
 //
-// Each key must have a field or be idle, also by the rest of its name: see [strictjson.Unmarshal].
-// Strings that are invalid UTF-8 are errors unless their keys are idle. Fields without a key in the
-// file keep their values. Slices are copies.
-func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
+// Each key must have a field or be idle: a key of the map idle, by the rest of its name, without
+// effect on what the program computes. The map's value lists the values that the key may have, as
+// compact JSON, or is nil for any: {"use_mrope": {"false"}, "quantization_version": nil}. A * at the
+// end of a key of the map is for any rest. Other keys of the file are errors, and so are strings that
+// are invalid UTF-8 unless their keys are idle. Fields without a key in the file keep their values.
+// Slices are copies.
+func (f *File) Unmarshal(group string, into any, idle map[string][]string) error {
 	var text bytes.Buffer
 	comma := ""
 	text.WriteByte('{')
@@ -87,8 +90,8 @@ func setTo[T any](list *[]T, value any) bool {
 }
 
 // CheckKeys refuses keys outside the groups, which the caller has read, unless they are idle by
-// their whole names. So no setting of a file is overlooked.
-func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
+// their whole names, as in [File.Unmarshal]. So no setting of a file is overlooked.
+func (f *File) CheckKeys(idle map[string][]string, groups ...string) error {
 	for _, kv := range f.Metadata {
 		if slices.ContainsFunc(groups, func(group string) bool {
 			return strings.HasPrefix(kv.Key, group+".")
@@ -97,7 +100,7 @@ func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
 		}
 		err := checkText(kv, kv.Key, idle)
 		if err == nil && !isBad(kv.Value) {
-			err = idle.Check(kv.Key, asJSON(kv.Value))
+			err = strictjson.Idle(idle).Check(kv.Key, asJSON(kv.Value))
 		}
 		if err != nil {
 			return f.named(err)
