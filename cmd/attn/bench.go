@@ -22,8 +22,8 @@ import (
 
 const benchAbout = `attn bench [flags]
 
-Measures attention in cases that are typical of inference, and beside each what this machine can
-do at best in the same moments:
+Measures attention in cases that are typical of inference, and for each the best that this machine
+can do at the same time:
 
 - fused multiply-adds per second, with vectors of the same size;
 - multiply-adds of 8-bit integers, for cases in integers (Options.Integers);
@@ -32,20 +32,20 @@ do at best in the same moments:
 
 Case mla decodes with 128 heads over one latent vector a token, whose first 512 channels are values
 (CacheConfig.ValuesInKeys). Cases matrix multiply rows by matrices of blocks of GGUF files, in
-integers: up to 4 rows beside memory, more beside integers.
+integers: up to 4 rows compared with memory, more with integers.
 
-Cases take turns, many times, and each repetition follows a measurement of its limit; the best of
-all counts, of the case and of the limit. The last column compares repetitions with what the core
-can do at the clock just before and after each, and takes the median of the fastest tenth.
+Cases are repeated many times in turns, and each repetition follows a measurement of its limit; the
+best of the case and the best of the limit count. The last column compares repetitions with the peak
+of the core at the clock just before and after each, and is the median of the fastest tenth.
 
 A case says busy, and has no per cent, if fewer than three of its repetitions were quiet: another
-program used the core or the memory, so that nothing says what the limit is. A core is quiet if it
-does 95 % of its peak, with loads and without; memory is if the limit is within a tenth of its best.
+program used the core or the memory, so the limit is not known. A core is quiet if it reaches 95 %
+of its peak, with loads and without; memory is quiet if the limit is within a tenth of its best.
 Wait for a quiet machine, or measure for longer with -time.
 
-Without AVX2, on Arm too, the limits are those of Go loops, not the hardware's. Each implementation
-is measured in a process of its own, which says at its start how long that takes. An interrupt ends
-it early: what was measured until then is printed, but no picture is drawn of it.
+Without AVX2, on Arm too, the limits are limits of Go loops, not of the hardware. Each
+implementation is measured in a separate process, which prints the expected duration first. An
+interrupt ends it early: the results so far are printed, but no picture is drawn.
 
 `
 
@@ -66,15 +66,15 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs.DurationVar(&f.perCase, "time", defaultTime,
 		"measure each case for this `duration`, and up to four times as long until 8 repetitions of "+
 			"each were quiet")
-	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
+	fs.StringVar(&f.pattern, "run", "", "measure only cases whose name matches this `regexp`")
 	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations, or all (default: "+
-		"the one in use)")
+		"the implementation in use)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)),
-		"measure on `n` threads too; 1: only on one")
+		"measure also on `n` threads; 1 measures only on one")
 	fs.IntVar(&f.count, "count", 1, "with -go: measure everything `n` times, each time in a new "+
-		"process; benchstat wants 6 or more")
-	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a "+
-		".png, .svg or .pdf")
+		"process; benchstat needs 6 or more")
+	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, a .png, .svg or "+
+		".pdf")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (b *benchmark) empty() bool {
 	return !slices.ContainsFunc(b.Reports, func(r measure.Report) bool { return len(r.Results) > 0 })
 }
 
-// check finds mistakes before the minutes of measuring.
+// check finds mistakes before measuring, which needs minutes.
 func (f *benchFlags) check() error {
 	match, err := regexp.Compile(f.pattern)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *benchFlags) check() error {
 	if f.quick && f.perCase != defaultTime {
 		return flags.Errorf("-quick and -time exclude each other")
 	}
-	// more cannot run at once, which is what is measured
+	// more threads cannot run at once, which is what is measured
 	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n {
 		return flags.Errorf("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
 	}
@@ -137,7 +137,7 @@ func (f *benchFlags) check() error {
 	return fileFlag{"-png", f.png}.check()
 }
 
-// benchmark is everything that was measured.
+// benchmark holds all measurements.
 type benchmark struct{ measure.Benchmark }
 
 // known implementations, best first.
@@ -151,9 +151,9 @@ func (f *benchFlags) measureAll(x *interrupts, stderr io.Writer) (*benchmark, er
 		return nil, err
 	}
 	for range f.count {
-		for _, name := range names { // in turns, as the machine changes
+		for _, name := range names { // in turns, because the machine changes
 			if err := b.add(x, f, name, stderr); x.err() != nil {
-				return b, nil // with what there is
+				return b, nil // with the measurements so far
 			} else if err != nil {
 				return nil, err
 			}
@@ -162,7 +162,7 @@ func (f *benchFlags) measureAll(x *interrupts, stderr io.Writer) (*benchmark, er
 	return b, nil
 }
 
-// add measures an implementation in a process of its own.
+// add measures an implementation in a separate process.
 func (b *benchmark) add(x *interrupts, f *benchFlags, name string, stderr io.Writer) error {
 	args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
 	if f.quick {
@@ -186,7 +186,7 @@ func (b *benchmark) add(x *interrupts, f *benchFlags, name string, stderr io.Wri
 	return nil
 }
 
-// implementations are those asked for, or the one in use.
+// implementations returns the requested implementations, or the one in use.
 func (f *benchFlags) implementations(x *interrupts) ([]string, error) {
 	if f.isa == "" {
 		return []string{attn.Implementation()}, nil
@@ -211,7 +211,7 @@ func (f *benchFlags) implementations(x *interrupts) ([]string, error) {
 	return names, nil
 }
 
-// available are the implementations that this CPU and build have.
+// available returns the implementations that this CPU and build have.
 func available(x *interrupts) (have []string) {
 	for _, name := range implementations {
 		if out, err := measureIn(x, name, io.Discard, "-name"); err == nil &&
@@ -255,7 +255,7 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 	if f.png == "" || b.Early {
 		return nil
 	}
-	return writePicture(f.png, b.draw) // last: what took minutes to measure is not lost if it fails
+	return writePicture(f.png, b.draw) // last, because the measurements are not lost if it fails
 }
 
 // goFormat prints what go test -bench would, for benchstat.

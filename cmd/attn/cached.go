@@ -9,19 +9,19 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// cacheTypes are what -cache takes, alone or two of them.
+// cacheTypes are the values of -cache, one or a pair of them.
 var cacheTypes = []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4}
 
 // cacheName is the name of a type on the command line.
 func cacheName(t attn.Format) string { return strings.ToLower(t.String()) }
 
-// formats are those of the keys and of the values of a cache.
+// formats are the formats of the keys and of the values of a cache.
 type formats struct{ keys, values attn.Format }
 
 // integers reports whether both are integers.
 func (f formats) integers() bool { return min(f.keys, f.values) >= attn.I8 }
 
-// cacheType is the type that -cache names.
+// cacheType returns the formats that -cache names.
 func (f *runFlags) cacheType() (formats, error) {
 	keys, values, two := strings.Cut(f.cache, ",")
 	if !two {
@@ -50,8 +50,8 @@ func (f *runFlags) checkCache() error {
 	return err
 }
 
-// cachedAttend attends over a cache of the keys and values that it is given. It keeps the last
-// cache, because slices of the same heads follow one another.
+// cachedAttend attends over a cache of its keys and values. It keeps the last cache, because
+// consecutive slices have the same heads.
 type cachedAttend struct {
 	kind formats
 	pool *attn.Pool // nil for one thread
@@ -84,7 +84,7 @@ func (c *cachedAttend) attend(dst, q, k, v attn.Tensor, opt *attn.Options) error
 	return c.cache.Attend(dst, q, opt)
 }
 
-// fill makes a cache of keys and values.
+// fill fills a cache with keys and values.
 func (c *cachedAttend) fill(k, v attn.Tensor) error {
 	c.release()
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
@@ -101,7 +101,7 @@ func (c *cachedAttend) fill(k, v attn.Tensor) error {
 	return nil
 }
 
-// release gives the cache's memory back.
+// release releases the cache's memory.
 func (c *cachedAttend) release() {
 	if c.cache != nil {
 		c.cache.Close()

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// callForm is what -call takes.
+// callForm is the syntax of -call.
 const callForm = "H=…,Lq=…,D=…[,B=1][,KVH=H][,Lk=Lq][,Dv=D]" +
 	"[,layout=bhld|blhd|cache][,causal=0|1][,workers=1]"
 
 // callFlag is the value of -call: the shape of a call.
 type callFlag struct {
 	inspect.Call
-	given []string // keys, as callKeys spells them
+	given []string // given keys, as callKeys spells them
 }
 
-// callKey is one of the keys of -call, with where its value goes and what may be there.
+// callKey is a key of -call, with the destination of its value and the valid values.
 type callKey struct {
 	name string
 	set  func(c *inspect.Call, value string) bool
@@ -42,7 +42,7 @@ var callKeys = []callKey{
 	wholeNumber("workers", attn.MaxWorkers, func(c *inspect.Call) *int { return &c.Workers }),
 }
 
-// wholeNumber is a key whose value is a number of things, of which there is one at least.
+// wholeNumber is a key whose value is a count from 1 to most.
 func wholeNumber(name string, most int, field func(c *inspect.Call) *int) callKey {
 	set := func(c *inspect.Call, value string) bool {
 		n, err := strconv.Atoi(value)
@@ -103,7 +103,7 @@ func (f *callFlag) setItem(item string) error {
 	return nil
 }
 
-// fill gives a key that is not in the list its default.
+// fill sets the default of a key that is not in the list.
 func (f *callFlag) fill(name string, field *int, value int) {
 	if !slices.Contains(f.given, name) {
 		*field = value
@@ -114,7 +114,7 @@ func (f *callFlag) String() string { return "" } // no default
 
 var schedule = inspect.Schedule // which tests replace
 
-// print asks package attn which way the call goes.
+// print prints how package attn would compute the call.
 func (f *callFlag) print(stdout io.Writer) error {
 	text, err := schedule(f.Call)
 	if err != nil {

@@ -38,14 +38,14 @@ func (f *runFlags) compareFiles(paths []string, stdout io.Writer) error {
 	return nil
 }
 
-// extreme is the most of something, where it is, and of what.
+// extreme is the largest value of a measure, its place and its two numbers.
 type extreme struct {
 	most float64
 	at   int
 	x, y float64
 }
 
-// update takes what is more than the most so far.
+// update keeps a value that is larger than the largest so far.
 func (e *extreme) update(value float64, i int, x, y float64) {
 	if value > e.most {
 		*e = extreme{value, i, x, y}
@@ -55,14 +55,14 @@ func (e *extreme) update(value float64, i int, x, y float64) {
 // comparison is how two arrays differ.
 type comparison struct {
 	shape            []int
-	elements, unlike int     // elements in all, and those that differ
+	elements, unlike int     // elements in all, and different ones
 	sum              float64 // of the squares of differences
 	largest, ulps    extreme
 	nan              int // elements of which one is NaN
 	nanAt            int // the first one
 }
 
-// add takes element i of both. NaN is like NaN, and an infinity like itself.
+// add compares element i of both arrays. NaN equals NaN, and an infinity equals itself.
 func (c *comparison) add(i int, x, y float64) {
 	c.elements++
 	switch {
@@ -82,10 +82,10 @@ func (c *comparison) add(i int, x, y float64) {
 	c.unlike++
 }
 
-// ulps is the number of steps from one float32 to the other through all between them.
+// ulps returns the number of float32 steps between two numbers.
 func ulps(x, y float32) float64 { return math.Abs(float64(ordinal(x) - ordinal(y))) }
 
-// ordinal is the place of a number among all float32, 0 for 0.
+// ordinal returns the rank of a number among all float32, 0 for 0.
 func ordinal(x float32) int64 {
 	bits := math.Float32bits(x)
 	place := int64(bits &^ (1 << 31))
@@ -107,12 +107,12 @@ func (c *comparison) print(w io.Writer) {
 	}
 }
 
-// where is an element's place, and what both files have there.
+// where describes an element's place and its values in both files.
 func (c *comparison) where(e *extreme) string {
 	return fmt.Sprintf("at %s: %s and %s", c.index(e.at), shortest(e.x), shortest(e.y))
 }
 
-// shortest prints as few digits as tell a number from its neighbours, as float32 if it is one.
+// shortest prints the fewest digits that identify a number, as float32 if it is one.
 func shortest(x float64) string {
 	if float64(float32(x)) == x {
 		return strconv.FormatFloat(x, 'g', -1, 32)

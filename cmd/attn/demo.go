@@ -18,7 +18,7 @@ inputs, options and results, and compares them with the published numbers.
 
 `
 
-// demoTolerance is how far a result may be from the published number.
+// demoTolerance is the allowed difference from the published number.
 const demoTolerance = 1e-6
 
 func demoCommand(args []string, stdout, stderr io.Writer) error {
@@ -35,11 +35,11 @@ func demoCommand(args []string, stdout, stderr io.Writer) error {
 	return d.finish()
 }
 
-// demo prints examples and counts those that came out right.
+// demo prints examples and counts the correct ones.
 type demo struct {
 	w             io.Writer
 	right, failed int
-	err           error // of the package, the first one
+	err           error // the first error of the package
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.w, format+"\n", args...) }
@@ -49,7 +49,7 @@ func (d *demo) chapter(name, source string) {
 	d.say("\n%s\n%s\nSource: %s.\n", name, strings.Repeat("─", len([]rune(name))), source)
 }
 
-// example begins one computation: what it shows, and the options that make it.
+// example begins one computation: its title and its options.
 func (d *demo) example(name, options string) {
 	d.say("\n• %s", name)
 	if options != "" {
@@ -101,7 +101,7 @@ func inColumns(text []string, width int) string {
 	return strings.Join(padded, "  ")
 }
 
-// compare prints a result beside what is expected.
+// compare prints a result next to the expected one.
 func (d *demo) compare(result []float32, expected []float64, cols int) {
 	d.matrix("result", result, cols)
 	d.numbers("expected", expected, cols)
@@ -114,7 +114,7 @@ func (d *demo) compare(result []float32, expected []float64, cols int) {
 	d.verdict(worst <= demoTolerance, fmt.Sprintf("largest difference %.1e", worst))
 }
 
-// same compares bits, where the package promises them.
+// same compares bits that the package promises to be equal.
 func (d *demo) same(what string, a, b []float32) {
 	equal := len(a) == len(b)
 	for i := 0; equal && i < len(a); i++ {

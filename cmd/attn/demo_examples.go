@@ -10,7 +10,7 @@ import (
 // one is a single head of a single batch entry.
 func one(x []float32, cols int) attn.Tensor { return attn.BHLD(x, 1, 1, len(x)/cols, cols) }
 
-// Who published the walk-throughs.
+// The sources of the walk-throughs.
 const (
 	courseTrax = "DeepLearning.AI, Natural Language Processing with Attention Models, week 2"
 	courseTF   = "the same course in its edition for TensorFlow"

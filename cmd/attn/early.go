@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// endedEarly is that a signal has ended a command before it had done what it was to do, and that it
-// has printed what it had.
+// endedEarly is the error of a command that a signal has ended before it was complete, after it has
+// printed its results so far.
 type endedEarly struct{ os.Signal }
 
 func (e endedEarly) Error() string { return "ended early: " + e.String() }
 
-// status is what a shell calls the end of a program by the signal.
+// status returns the exit status by which shells report the signal.
 func (e endedEarly) status() int {
 	if s, ok := e.Signal.(syscall.Signal); ok {
 		return 128 + int(s)
@@ -23,16 +23,16 @@ func (e endedEarly) status() int {
 	return 1
 }
 
-// interrupts are what ends a command that measures in other processes. The first interrupt asks the
-// process that runs to end with what it has, and no other starts. The next one, and other signals,
-// end that process and this one.
+// interrupts handles signals of a command that measures in other processes. The first interrupt
+// asks the running process to end with its results so far, and no other starts. The next one, and
+// other signals, end that process and this one.
 type interrupts struct {
 	stop func() // catching them
 
 	mu    sync.Mutex
 	first os.Signal
-	child *os.Process // the last one,
-	input io.Closer   // and its input: it ends when that does
+	child *os.Process // the last process,
+	input io.Closer   // and its input: the process ends when its input does
 }
 
 func watchInterrupts() *interrupts {
@@ -56,7 +56,7 @@ func (x *interrupts) handle(s os.Signal) {
 	end(s)
 }
 
-// err is that there was an interrupt.
+// err returns an error after an interrupt.
 func (x *interrupts) err() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,8 +91,8 @@ func (x *interrupts) start(child *exec.Cmd) error {
 	return nil
 }
 
-// untilInputEnds is closed when standard input ends, as that of a child does when its parent wants
-// no more. Interrupts are for the parent: those of a terminal come to both.
+// untilInputEnds returns a channel that is closed when standard input ends, by which a parent ends
+// its child. Interrupts are for the parent; a terminal sends them to both.
 func untilInputEnds() <-chan struct{} {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	ended := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// equipment is what cases share: inputs of the same shape, which are large, and the workers.
+// equipment is shared by cases: inputs of the same shape, which are large, and the workers.
 type equipment struct {
 	pool     *attn.Pool // nil for one thread
 	inputs   map[sizes]*inputs
@@ -19,7 +19,7 @@ type equipment struct {
 // inputs of one shape.
 type inputs struct {
 	q, k, v attn.Tensor
-	caches  map[formats]*attn.Cache // those that cases asked for
+	caches  map[formats]*attn.Cache // caches that cases asked for
 }
 
 func newEquipment(threads int) *equipment {
@@ -53,7 +53,7 @@ func (e *equipment) trial(c benchCase, threads int) (*measure.Trial, error) {
 	return t, nil
 }
 
-// pause is work that lasts as long as waking a worker may take.
+// pause is work that lasts as long as waking a worker.
 type pause struct{}
 
 func (pause) Work(int) {
@@ -61,17 +61,17 @@ func (pause) Work(int) {
 	}
 }
 
-// wake wakes the workers of the pool, which then spin for some microseconds. In a model a product
-// by a matrix, or attention, comes that soon after the work before it, not after a pause.
+// wake wakes the workers of the pool, which then spin for some microseconds. In a model, too, a
+// product by a matrix, or attention, follows the work before it without a pause.
 func (e *equipment) wake(threads int) {
-	for range 4 { // in two quick ones they are woken, and then they come
+	for range 4 { // two quick calls wake them
 		if err := e.pool.Run(threads, pause{}); err != nil {
-			panic(err) // it is open
+			panic(err) // the pool is open
 		}
 	}
 }
 
-// prepare returns the call to measure and where it writes.
+// prepare returns the call to measure and its output.
 func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor,
 	err error) {
 	if c.matrix != 0 {
@@ -113,7 +113,7 @@ func (e *equipment) inputsOf(s sizes) *inputs {
 	return e.inputs[s]
 }
 
-// normals are n normal numbers.
+// normals returns n normal numbers.
 func normals(random *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

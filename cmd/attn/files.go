@@ -12,8 +12,7 @@ import (
 // fileFlag is a flag that names a file.
 type fileFlag struct{ name, path string }
 
-// check makes sure that the file can be written, and is a kind of picture that can be drawn if it
-// is to be one.
+// check verifies that the file can be written, and that a picture has a known format.
 func (o fileFlag) check() error {
 	err := writable(o.path)
 	switch {
@@ -32,7 +31,7 @@ func (o fileFlag) check() error {
 	return nil
 }
 
-// addPicture is add for what is drawn as the kind of picture that the path's ending names.
+// addPicture is add for a picture in the format of the path's extension.
 func (o *outputs) addPicture(path string, draw func(io.Writer, chart.Format) error) error {
 	format, err := chart.FormatOf(path)
 	if err != nil {

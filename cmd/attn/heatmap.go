@@ -15,9 +15,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// heatmap collects the attention weights of some heads of one batch entry.
-// Long sequences are reduced to what a picture can show: a cell is the
-// largest weight that falls into it, so that no sharp peak is lost.
+// heatmap collects the attention weights of some heads of one batch entry. Long sequences are
+// reduced to the resolution of a picture: a cell is the largest of its weights, so that no sharp
+// peak is lost.
 type heatmap struct {
 	batch  int
 	heads  []int
@@ -26,7 +26,7 @@ type heatmap struct {
 	at     int      // absolute position of query 0, or nowhere
 }
 
-// nowhere is a position at which no query has a label: what token a query is, is not known.
+// nowhere is the position if the tokens of queries are not known; no query has a label there.
 const nowhere = -1 << 30
 
 // maxCells is the number of cells of a picture along each axis.
@@ -110,8 +110,8 @@ func (h *heatmap) readLabels(path string, keys int) error {
 	return nil
 }
 
-// collect takes the weights out of the job's output if it has them, and
-// computes some rows at a time if not.
+// collect reads the weights from the job's output if it has them, and otherwise computes some rows
+// at a time.
 func (h *heatmap) collect(j *job, p *progress) error {
 	rows := min(j.q.L, max(1, (1<<20)/j.k.L))
 	weights, visible := make([]float32, rows*j.k.L), make([]float32, rows*j.k.L)
@@ -140,9 +140,8 @@ func (h *heatmap) collect(j *job, p *progress) error {
 	return nil
 }
 
-// visible fills in a number above 0 for each pair of a slice whose query sees the key, and 0 for
-// others. They are the weights of a call whose scores are all equal, which no weight of a score is
-// so small beside that it becomes 0.
+// visible sets pairs to a number above 0 for each pair of a slice whose query sees the key, and to
+// 0 for others. They are the weights of a call with equal scores, so that none is rounded to 0.
 func (j *job) visible(s slice, pairs []float32) error {
 	of := j.options(s)
 	opt := attn.Options{Causal: of.Causal, Offset: of.Offset, Window: of.Window, Mask: of.Mask}
@@ -155,7 +154,7 @@ func (j *job) visible(s slice, pairs []float32) error {
 	return attn.Attend(token(rows), token(rows), token(j.k.L), token(j.k.L), &opt)
 }
 
-// maskOf is what a bias of one head masks: −Inf there, and else 0.
+// maskOf returns the mask of one head's bias: −Inf where it is −Inf, else 0.
 func maskOf(bias attn.Tensor) attn.Tensor {
 	mask := attn.BHLD(make([]float32, bias.L*bias.D), 1, 1, bias.L, bias.D)
 	for i := range bias.L {
@@ -169,7 +168,7 @@ func maskOf(bias attn.Tensor) attn.Tensor {
 	return mask
 }
 
-// picture is what is drawn.
+// picture returns the picture to draw.
 func (h *heatmap) picture() *chart.Heatmap {
 	p := &chart.Heatmap{Labels: h.labels, At: h.at}
 	for n, head := range h.heads {
@@ -183,7 +182,7 @@ func (h *heatmap) draw(w io.Writer, format chart.Format) error {
 	return h.picture().Draw(w, format)
 }
 
-// mostMissing is how many characters a warning names.
+// mostMissing is the largest number of characters that a warning names.
 const mostMissing = 8
 
 // missing describes the characters of the labels that the picture does not show, each once.

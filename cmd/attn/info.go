@@ -16,14 +16,14 @@ import (
 
 const infoAbout = `attn info [-call H=…,Lq=…,D=…]
 
-Shows the CPU, its caches and features, and which implementation of the kernels
-is used, and why. With -call it shows instead how a call of some shape is computed here:
+Shows the CPU, its caches and features, the implementation of the kernels in use, and the reason for
+it. With -call it shows instead how a call of some shape is computed here:
 
   H, KVH   heads of queries, and of keys and values (default: H)
   Lq, Lk   numbers of queries and of keys (default: Lq)
   D, Dv    dimensions of queries and keys, and of values (default: D)
   B        batch (default: 1)
-  layout   bhld (default), blhd, or cache if keys and values are in one
+  layout   bhld (default), blhd, or cache if keys and values are in a cache
   causal   1 for a causal mask (default: 0)
   workers  threads that share the work (default: 1)
 
@@ -32,7 +32,7 @@ is used, and why. With -call it shows instead how a call of some shape is comput
 func infoCommand(args []string, stdout, stderr io.Writer) error {
 	var call callFlag
 	fs := flags.New(infoAbout)
-	fs.Var(&call, "call", "show which way a call of this `shape` goes, such as "+
+	fs.Var(&call, "call", "show how a call of this `shape` is computed, such as "+
 		"H=32,KVH=8,Lq=1,Lk=4096,D=128,layout=cache")
 	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
@@ -100,7 +100,7 @@ func caches(c *cpuid.CPUInfo) string {
 	return strings.Join(known, ", ")
 }
 
-// feature is a set of instructions that an implementation needs.
+// feature is an instruction set that an implementation needs.
 type feature struct {
 	name    string
 	present bool
@@ -114,8 +114,8 @@ func (f feature) state() string {
 	return "missing: " + f.use
 }
 
-// features are those that matter on an architecture. cpuid reports the
-// vector features only if the operating system saves their registers.
+// features returns the features that matter on an architecture. cpuid reports the vector features
+// only if the operating system saves their registers.
 func features(arch string) []feature {
 	has := cpuid.CPU.Supports
 	switch arch {
@@ -152,8 +152,8 @@ func why(implementation, arch string) string {
 	return lacking(needed[:min(3, len(needed))], arch)
 }
 
-// integers says what multiplies 8-bit integers (Options.Integers, MatrixConfig.Integers), and
-// whether and why that is one instruction for four products.
+// integers describes the instruction that multiplies 8-bit integers (Options.Integers,
+// MatrixConfig.Integers), and says whether and why it adds four products.
 func integers(implementation string, used bool, reason string) string {
 	x86 := implementation == "avx512" || implementation == "avx2"
 	switch {
@@ -167,7 +167,7 @@ func integers(implementation string, used bool, reason string) string {
 	return "Go code; same results, less speed"
 }
 
-// tiles says what the tiles of AMX are used for, or why they are not.
+// tiles says what the tiles of AMX are used for, or why they are not used.
 func tiles(used bool, reason string) string {
 	if used {
 		return "TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values, TDPBSUD for " +
@@ -176,7 +176,7 @@ func tiles(used bool, reason string) string {
 	return "not used: " + reason
 }
 
-// lacking names the first feature that is missing of those that any assembly needs.
+// lacking names the first missing feature that all assembly needs.
 func lacking(needed []feature, arch string) string {
 	for _, f := range needed {
 		if !f.present {

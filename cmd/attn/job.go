@@ -6,11 +6,11 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// attend is the call that does the work: attn.Attend, or that of a Pool.
+// attend is the function that computes: attn.Attend, or a Pool's.
 type attend func(dst, q, k, v attn.Tensor, opt *attn.Options) error
 
-// job is one attention call that is done in slices, so that there is progress
-// to show. A row's bits depend on nothing but the row, so slices give the bits of one call.
+// job is one attention call that is computed in slices, to show progress. A row's bits depend only
+// on the row, so slices have the bits of one call.
 type job struct {
 	attend    attend
 	threads   int
@@ -18,15 +18,15 @@ type job struct {
 	q, k, v   attn.Tensor
 	opt       attn.Options
 	lse       []float32   // B×H×Lq, or nil
-	weights   attn.Tensor // the zero View if they are not wanted
+	weights   attn.Tensor // the zero View if weights are not wanted
 	group, at int         // query heads per key/value head; absolute position of query 0
 }
 
 // slice is some query rows of some query heads of one batch entry. Heads come in whole groups.
 type slice struct{ b, h0, h1, i0, i1 int }
 
-// check validates the whole call by one in which all queries are beyond the
-// length: it computes nothing, and clears the outputs.
+// check validates the whole call by a call with all queries beyond the length: it computes nothing,
+// and clears the outputs.
 func (j *job) check() error {
 	opt := j.opt
 	opt.QueryLens = make([]int, j.q.B)
@@ -65,14 +65,14 @@ func (j *job) run(p *progress) error {
 	return nil
 }
 
-// Slices take a fraction of a second, but have enough rows to share the packing of keys.
+// Slices last a fraction of a second, but have enough rows to share the packing of keys.
 const (
 	sliceFlops = 1 << 30 // per thread
 	sliceRows  = 256     // at least, per thread
 )
 
-// sliceSize returns how many heads and rows to take at once: all rows of some
-// groups of heads, or some rows of one group.
+// sliceSize returns the heads and rows of a slice: all rows of some groups of heads, or some rows
+// of one group.
 func (j *job) sliceSize() (heads, rows int) {
 	perRow := 2 * float64(j.group) * float64(j.k.L) * float64(j.q.D+j.v.D)
 	most := sliceFlops * float64(j.threads) / max(1, perRow)
@@ -83,7 +83,8 @@ func (j *job) sliceSize() (heads, rows int) {
 	return j.group, max(step, int(most)/step*step)
 }
 
-// options are those of one slice. Positions become explicit: a slice does not know that it is one.
+// options returns the options of one slice, with explicit positions, because a slice does not know
+// its place in the call.
 func (j *job) options(s slice) attn.Options {
 	opt := j.opt
 	opt.Offset = j.at + s.i0

@@ -44,7 +44,8 @@ func program() *flags.Program {
 }
 
 // realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line or
-// in the environment, 130 after an interrupt of what prints a part. An error is one line on stderr.
+// in the environment, 130 after an interrupt of a command that prints partial results. An error is
+// one line on stderr.
 func realMain(args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{w: stdout}
 	where, err := program().Run(args, out, stderr)
@@ -62,7 +63,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	return flags.Status(err)
 }
 
-// checkedWriter remembers the first error: what prints need not look.
+// checkedWriter keeps the first error, so that printing code need not check.
 type checkedWriter struct {
 	w   io.Writer
 	err error
@@ -76,7 +77,7 @@ func (c *checkedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// oneLine is the text of an error without the package's own name and line breaks.
+// oneLine returns the text of an error without the package's name and line breaks.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "attn: ")), " ")
 }

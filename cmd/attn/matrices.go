@@ -10,17 +10,17 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Cases of products by matrices of blocks, as GGUF files have them, in integers.
+// Cases of products by matrices of blocks of GGUF files, in integers.
 
-// blockType is what the cases need to know of a type of blocks.
+// blockType describes a type of blocks for the cases.
 type blockType struct {
 	of            attn.BlockType
 	inputs, bytes int     // of a block in a file
-	scales        []int   // where in it scales of 16 bits are
+	scales        []int   // offsets of its 16-bit scales
 	bits          float64 // of a weight in memory
 }
 
-// small reports whether weights are bytes without sign of 6 bits or fewer.
+// small reports whether weights are unsigned, of 6 bits or fewer.
 func (c *benchCase) small() bool { return c.matrix != 0 && c.matrix != attn.Q8_0 }
 
 var blockTypes = []blockType{
@@ -31,7 +31,7 @@ var blockTypes = []blockType{
 	{attn.Q6_K, 256, 210, []int{208}, 6.5625},
 }
 
-// blockTypeOf is what is known of a type.
+// blockTypeOf returns the description of a type.
 func blockTypeOf(of attn.BlockType) *blockType {
 	return &blockTypes[slices.IndexFunc(blockTypes, func(t blockType) bool { return t.of == of })]
 }
@@ -42,7 +42,7 @@ const matrixSide = 4096
 // fewRows wait for memory; more rows are limited by multiply-adds.
 const fewRows = 4
 
-// matrixCases are some rows by matrices of each type.
+// matrixCases returns the cases: some rows by matrices of each type.
 func matrixCases() (list []benchCase) {
 	for _, t := range blockTypes {
 		name := t.of.String()
@@ -61,7 +61,7 @@ func matrixCases() (list []benchCase) {
 	return list
 }
 
-// matrixWork is operations of a product, or bytes of the matrix.
+// matrixWork returns the operations of a product, or the bytes of the matrix.
 func (c *benchCase) matrixWork() float64 {
 	weights := float64(c.lk) * float64(c.d)
 	if c.memory() {
@@ -70,7 +70,7 @@ func (c *benchCase) matrixWork() float64 {
 	return 2 * float64(c.lq) * weights
 }
 
-// matrix is what a matrix is of.
+// matrix identifies a matrix.
 type matrix struct {
 	of              attn.BlockType
 	outputs, inputs int
@@ -91,7 +91,7 @@ func (e *equipment) prepareMatrix(c *benchCase, threads int) (call func() error,
 	return func() error { return m.MatMul(dst, a, nil) }, dst, nil
 }
 
-// matrixOf is the matrix that cases share.
+// matrixOf returns the matrix that cases share.
 func (e *equipment) matrixOf(key matrix) (*attn.Matrix, error) {
 	if m := e.matrices[key]; m != nil {
 		return m, nil
@@ -102,7 +102,7 @@ func (e *equipment) matrixOf(key matrix) (*attn.Matrix, error) {
 	return m, err
 }
 
-// file is blocks of any bits, all with one scale.
+// file returns blocks of random bits, all with the same scale.
 func (m *matrix) file() []byte {
 	t, random := blockTypeOf(m.of), rand.New(rand.NewPCG(1, 2))
 	n := m.outputs * m.inputs / t.inputs * t.bytes

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// benchCase is one row of the benchmark. Decode reads each key and value once, so
-// memory limits it; the others are limited by multiply-adds.
+// benchCase is one row of the benchmark. Decoding reads each key and value once, so memory limits
+// it; other cases are limited by multiply-adds.
 type benchCase struct {
 	Name   string // as in the tables of the documentation
 	Bench  string // as in Go's benchmark format
@@ -24,14 +24,14 @@ type benchCase struct {
 	sizes
 	kind     formats        // of the Cache
 	integers bool           // products are of integers
-	matrix   attn.BlockType // where lq rows of d inputs are multiplied by a matrix of lk outputs; or 0
+	matrix   attn.BlockType // lq rows of d inputs by a matrix of lk outputs; or 0
 }
 
 // sizes are the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
 // cache that keeps only these.
 type sizes struct{ b, h, kvh, lq, lk, d, dv int }
 
-// valueDim is the dimension of values.
+// valueDim returns the dimension of values.
 func (s *sizes) valueDim() int {
 	if s.dv > 0 {
 		return s.dv
@@ -90,7 +90,7 @@ var benchCases = append(withIntegers([]benchCase{
 		sizes{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 }), matrixCases()...)
 
-// withIntegers adds to cases those in integers: of float32 views, and of caches of i8 and i4.
+// withIntegers adds cases in integers: over float32 views, and over caches of i8 and i4.
 func withIntegers(cases []benchCase) []benchCase {
 	for _, c := range cases[:len(cases):len(cases)] {
 		name, _, _ := strings.Cut(c.Name, ",")
@@ -106,8 +106,8 @@ func withIntegers(cases []benchCase) []benchCase {
 	return cases
 }
 
-// work is useful floating-point operations, or as many of integers, or bytes of keys and values,
-// with their scales, or of a matrix, where memory is the limit.
+// work returns the useful floating-point or integer operations or, where memory is the limit, the
+// bytes of keys and values, with their scales, or of a matrix.
 func (c *benchCase) work() float64 {
 	if c.matrix != 0 {
 		return c.matrixWork()
@@ -122,7 +122,7 @@ func (c *benchCase) work() float64 {
 	return flops
 }
 
-// tokenBytes is the size of a key or value of one head in a format.
+// tokenBytes returns the size of a key or value of one head in a format.
 func (c *benchCase) tokenBytes(kind attn.Format) float64 {
 	switch kind {
 	case attn.F16, attn.BF16:
@@ -144,7 +144,7 @@ func (c *benchCase) memory() bool {
 	return c.lq == 1 && c.dv == 0
 }
 
-// huge reports whether what a case reads is in huge pages, where there are some.
+// huge reports whether a case reads huge pages, where the system has them.
 func (c *benchCase) huge() bool { return c.cached || c.matrix != 0 }
 
 // shared reports whether the case is measured on several threads, too.
@@ -152,8 +152,8 @@ func (c *benchCase) shared() bool {
 	return c.Name != "tiny" && (c.matrix == 0 || c.lq == 1 || c.lq == 128)
 }
 
-// defaultTime keeps all cases within two minutes, on one thread and on two, where vectors are. More
-// time meets more quiet moments.
+// defaultTime keeps all cases within two minutes, on one thread and on two, with vectors. A longer
+// time finds more quiet moments.
 const defaultTime = 250 * time.Millisecond
 
 var quickEffort = measure.Effort{PerTrial: 100 * time.Millisecond, Least: 3,
@@ -235,7 +235,7 @@ func (m *measurement) run() (*measure.Report, error) {
 	return r, nil
 }
 
-// trials prepares all cases: each has been called once.
+// trials prepares all cases, and calls each once.
 func (m *measurement) trials() (list []*measure.Trial, release func(), err error) {
 	with := newEquipment(m.threads)
 	for _, c := range m.cases() {
@@ -257,7 +257,7 @@ type threadedCase struct {
 	threads int
 }
 
-// cases are all cases on one thread, and those worth sharing on several.
+// cases returns all cases on one thread, and some on several.
 func (m *measurement) cases() []threadedCase {
 	var list []threadedCase
 	counts := []int{1}
@@ -274,7 +274,7 @@ func (m *measurement) cases() []threadedCase {
 	return list
 }
 
-// announce says how long it will take.
+// announce prints the expected duration.
 func (m *measurement) announce(implementation string) {
 	rate := 0.0
 	for range 3 {
@@ -286,12 +286,12 @@ func (m *measurement) announce(implementation string) {
 		implementation, n, least, most)
 }
 
-// starting is what limits of the machine and inputs of the cases take.
+// starting is the time for the machine's limits and the inputs of cases.
 const starting = 5 * time.Second
 
-// duration is what measuring takes if each case has some time, or longer if calls do that run at
-// multiply-adds of some rate: one prepares, one tells how many are a repetition, two count
-// allocations, and two are a repetition.
+// duration estimates the time of measuring: each for each case, or longer if six calls at rate
+// multiply-adds a nanosecond are longer: one prepares, one determines the length of a repetition,
+// two count allocations, and two are a repetition.
 func (m *measurement) duration(each time.Duration, rate float64) time.Duration {
 	total, once, twice := time.Duration(0), time.Duration(0), time.Duration(0)
 	for _, c := range m.cases() {
@@ -303,7 +303,7 @@ func (m *measurement) duration(each time.Duration, rate float64) time.Duration {
 	return (starting + once + max(total, twice)).Round(time.Second)
 }
 
-// bound is what limits a case.
+// bound returns the limit of a case.
 func (c *benchCase) bound() measure.Bound {
 	switch {
 	case c.memory():
@@ -316,7 +316,7 @@ func (c *benchCase) bound() measure.Bound {
 	return measure.Floats
 }
 
-// result is what a result says of its case.
+// result returns a result with the description of the case.
 func (c *benchCase) result(threads int) measure.Result {
 	r := measure.Result{Implementation: attn.Implementation(), Case: c.Name, Shape: c.Shape,
 		Threads: threads}

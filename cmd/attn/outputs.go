@@ -14,23 +14,23 @@ import (
 	"sync"
 )
 
-// outputs are files that appear together or not at all: each is written to a
-// temporary file beside its target, and the renames come last.
+// outputs are files that appear together or not at all: each is written to a temporary file next to
+// its target, and all are renamed at the end.
 type outputs struct {
 	mu      sync.Mutex // held while files appear, move or vanish: a signal waits until all have moved
 	pending []pending
 	stop    func() // watching for signals
 }
 
-// pending is a file that is to become path.
+// pending is a temporary file that will become path.
 type pending struct {
 	file       *os.File // temporary
 	temp, path string
-	old        string // what it replaces, under another name, if the file system can do that
+	old        string // the replaced file under another name, if the file system can do that
 	fresh      bool   // it replaces nothing
 }
 
-// writable tells early what would fail late: it creates and removes the temporary file.
+// writable finds errors early: it creates and removes the temporary file.
 func writable(path string) error {
 	var o outputs
 	defer o.discard()
@@ -53,16 +53,16 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && samePath(a, b)
 }
 
-// foldsCase: most file systems of Windows and macOS take A and a for the same letter.
+// foldsCase: most file systems of Windows and macOS ignore case.
 var foldsCase = runtime.GOOS == "windows" || runtime.GOOS == "darwin"
 
 func samePath(a, b string) bool { return a == b || foldsCase && strings.EqualFold(a, b) }
 
 var errFolder = errors.New("names a folder, want a file")
 
-// resolve returns a path without links in it. The file need not exist, but its folder has to.
+// resolve returns a path without links. The file need not exist, but its folder must.
 func resolve(path string) (string, error) {
-	for range 40 { // a link may lead to nothing yet
+	for range 40 { // the target of a link may not exist yet
 		folder, name := filepath.Split(path)
 		if name == "" || name == "." || name == ".." {
 			return "", errFolder
@@ -72,7 +72,7 @@ func resolve(path string) (string, error) {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			to = folder + to // not by Join: what .. means depends on links
+			to = folder + to // not by Join: the meaning of .. depends on links
 		}
 		path = to
 	}
@@ -102,7 +102,7 @@ func (o *outputs) add(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// create creates a temporary file that will vanish, if nothing else happens.
+// create creates a temporary file that will be removed unless it is committed.
 func (o *outputs) create(path string) (*os.File, error) {
 	if o.stop == nil {
 		o.stop = onSignal(o.abandon)
@@ -135,7 +135,7 @@ func createTemp(path string) (*os.File, error) {
 		return nil, errors.New("exists and is write-protected")
 	}
 	name := fmt.Sprintf(".attn.%08x.tmp", rand.Uint32())
-	// What is new has the permissions that umask leaves, other than os.CreateTemp's files.
+	// New files have the permissions of umask, unlike os.CreateTemp's files.
 	f, createErr := os.OpenFile(filepath.Join(filepath.Dir(path), name),
 		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if createErr != nil || err != nil {
@@ -147,7 +147,7 @@ func createTemp(path string) (*os.File, error) {
 	return f, nil
 }
 
-// commit moves all files into place. If one cannot be moved, those before are put back.
+// commit moves all files into place. If one cannot be moved, it undoes the earlier moves.
 func (o *outputs) commit() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +168,7 @@ func (o *outputs) commit() error {
 	return nil
 }
 
-// undo takes the first n files back out of their places.
+// undo reverses the moves of the first n files.
 func (o *outputs) undo(n int) {
 	for _, f := range o.pending[:n] {
 		switch {
@@ -180,7 +180,7 @@ func (o *outputs) undo(n int) {
 	}
 }
 
-// discard removes what was not committed, and what was replaced.
+// discard removes uncommitted files and replaced ones.
 func (o *outputs) discard() {
 	if o.stop != nil {
 		o.stop()
@@ -189,7 +189,7 @@ func (o *outputs) discard() {
 	o.remove()
 }
 
-// abandon is discard for a program that is about to end: nothing appears any more.
+// abandon is discard for a program that is about to end: no file appears any more.
 func (o *outputs) abandon() {
 	o.mu.Lock() // for good
 	o.remove()

@@ -10,18 +10,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// pairsFlag is a flag that names a file with something for each pair of a query and a key, and
-// what its dimensions are, if that is said.
+// pairsFlag is a flag that names a file with an element for each pair of a query and a key, and its
+// dimensions, if they are given.
 type pairsFlag struct{ name, path, dims string }
 
 func (f *runFlags) maskFlag() pairsFlag { return pairsFlag{"-mask", f.mask, f.maskDims} }
 func (f *runFlags) biasFlag() pairsFlag { return pairsFlag{"-bias", f.bias, f.biasDims} }
 
-// pairDims are the dimensions that a mask or bias may have, in their order.
+// pairDims are the dimensions of a mask or bias, in order.
 var pairDims = []string{"b", "h", "q", "k"}
 
-// alike are the customary ways to read a file of some rank, NumPy's first: dimensions are aligned
-// on the right.
+// alike are the usual interpretations of a file of some rank; the first is NumPy's, which aligns
+// dimensions on the right.
 var alike = map[int][]string{1: {"k"}, 2: {"q,k", "b,k"}, 3: {"h,q,k", "b,q,k"}, 4: {"b,h,q,k"}}
 
 // check finds mistakes in the list of dimensions.
@@ -49,8 +49,8 @@ func (p *pairsFlag) check() error {
 	return nil
 }
 
-// broadcast views a mask or bias as [b, h, lq, lk]: dimensions are what the flag says, or those on
-// the right if there is one way to see that. Missing ones and ones of length 1 repeat, but for
+// broadcast views a mask or bias as [b, h, lq, lk]: its dimensions are given by the flag, or the
+// last ones if that is unambiguous. Missing dimensions and dimensions of length 1 repeat, except
 // keys.
 func broadcast[T any](p pairsFlag, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
 	want := [4]int{b, h, lq, lk}
@@ -73,8 +73,8 @@ func broadcast[T any](p pairsFlag, a npyfile.Array[T], b, h, lq, lk int) (attn.V
 	return v, nil
 }
 
-// dimsOf is the list of dimensions of a file. More than one customary list that fits, and would
-// give other pairs, is an error.
+// dimsOf returns the list of dimensions of a file. It is an error if several usual lists fit and
+// would give different pairs.
 func (p *pairsFlag) dimsOf(shape []int, want [4]int) (string, error) {
 	if p.dims != "" {
 		return p.dims, nil
@@ -95,8 +95,8 @@ func (p *pairsFlag) dimsOf(shape []int, want [4]int) (string, error) {
 	return "", nil
 }
 
-// spread is a shape with a dimension of 1 where the list has none, and whether it can repeat to
-// what is wanted.
+// spread returns a shape with dimensions of 1 where the list has none, and whether it can repeat to
+// want.
 func spread(list string, shape []int, want [4]int) (have [4]int, fits bool) {
 	have = [4]int{1, 1, 1, 1}
 	names := strings.Split(list, ",")

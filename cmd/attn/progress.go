@@ -12,17 +12,17 @@ import (
 	"golang.org/x/term"
 )
 
-// progressAfter is how long work may take before its progress is shown.
+// progressAfter is the time after which progress is shown.
 var progressAfter = 2 * time.Second
 
-// barEvery is how often the bar is drawn again, and lineEvery how often a line says how far the
-// work is where there is no terminal for a bar.
+// barEvery is the time between redraws of the bar, and lineEvery the time between lines where there
+// is no terminal.
 var (
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 30 * time.Second
 )
 
-// isTerminal reports whether a bar can be drawn again and again in the same place.
+// isTerminal reports whether a bar can be redrawn in place.
 var isTerminal = func(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -38,7 +38,7 @@ type progress struct {
 
 	mu       sync.Mutex
 	done     int
-	width    int       // of the bar, which stands there if it is not 0
+	width    int       // of the bar on the terminal, 0 if there is none
 	shown    time.Time // when the last bar or line was written
 	finished bool
 }
@@ -50,14 +50,14 @@ func newProgress(w io.Writer, what string, total int) *progress {
 	return p
 }
 
-// add reports n units as done.
+// add adds n units to the done ones.
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(p.done + n)
 }
 
-// reach reports units as done in all. An estimate may shrink; the bar does not.
+// reach sets the done units. An estimate may shrink; the bar does not.
 func (p *progress) reach(done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *progress) line() {
 	fmt.Fprintf(p.w, "%s%s: %d%%\n", p.what, p.left(), 100*p.done/max(1, p.total))
 }
 
-// left is the time that the rest will take at the rate since the start.
+// left estimates the remaining time from the rate since the start.
 func (p *progress) left() string {
 	if p.done == 0 || p.done >= p.total {
 		return ""

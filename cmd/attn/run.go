@@ -30,17 +30,17 @@ calls V2), float32 or float64, rounded to float32, and writes a float32 file of 
 
 With -heads, rank 2 is [length, heads·dim]. Keys and values may have fewer heads
 than queries, and values another dimension than keys. Log-sum-exps are [batch, heads, queries]
-and weights [batch, heads, queries, keys], without dimensions that the inputs lack. No output
-appears unless all do.
+and weights [batch, heads, queries, keys], without dimensions that the inputs lack. Either all
+outputs are written, or none.
 
-With -cache, keys and values go through a cache of that type first, and attention is over what it
-holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504), i8 as
-integers with a scale for each token and head, rotated, and i4 as one of 16 levels likewise
-(docs/low-precision.md). These two take finite numbers only. Two types, as in i8,i4, are those of
-keys and of values.
+With -cache, keys and values are first stored in a cache of that type, and attention is over the
+stored numbers: f32 without a change, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504),
+i8 as integers with a scale for each token and head, rotated, and i4 as one of 16 levels likewise
+(docs/low-precision.md). Numbers for i8 and i4 must be finite. Two types, as in i8,i4, are for keys
+and for values.
 
-With -integers, queries, keys and values become integers of 8 bits with a scale for each token and
-head, and products are exact sums of integers, rounded once: faster, and a little less accurate
+With -integers, queries, keys and values are rounded to integers of 8 bits with a scale for each
+token and head, and products are exact sums of integers: faster, and slightly less accurate
 (docs/low-precision.md).
 
 With -compare, two files of one shape are compared instead: the largest and the root mean square
@@ -63,7 +63,7 @@ type runFlags struct {
 	pngHeads, labels           string
 	pngBatch                   int
 	compare                    bool
-	given                      map[string]bool // flags that the command line has
+	given                      map[string]bool // flags that are set on the command line
 }
 
 func (f *runFlags) set(fs *flag.FlagSet) {
@@ -74,44 +74,44 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.lse, "lse", "", "write log-sum-exp of each row's scores to `file`")
 	fs.StringVar(&f.weights, "weights", "", "write the softmax probabilities to `file`: heads × "+
 		"queries × keys numbers")
-	fs.IntVar(&f.heads, "heads", 0, "the last dimension of rank 2 and 3 holds this many heads `n` "+
-		"side by side")
-	fs.IntVar(&f.kvHeads, "kvheads", 0, "the same `n` for keys and values (default: as many as fit "+
-		"the queries' head dimension)")
-	fs.StringVar(&f.causal, "causal", "none", "`where`: none, topleft (query 0 sees key 0) or "+
-		"bottomright (the last query sees the last key)")
+	fs.IntVar(&f.heads, "heads", 0, "number `n` of adjacent heads in the last dimension, for rank 2 "+
+		"and 3")
+	fs.IntVar(&f.kvHeads, "kvheads", 0, "number `n` of adjacent heads of keys and values (default: "+
+		"as many as fit the queries' head dimension)")
+	fs.StringVar(&f.causal, "causal", "none", "`alignment` of the causal mask: none, topleft (query "+
+		"0 sees key 0) or bottomright (the last query sees the last key)")
 	fs.Float64Var(&f.scale, "scale", 0, "`factor` of q·k (default 1/√dim)")
 	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
-	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys up to the own position and R "+
-		"from it on, the own key counted in both; 0 is unbounded (a model's sliding_window W is W,0)")
-	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
+	fs.StringVar(&f.window, "window", "", "sliding window `L,R`: see only L keys up to the query's "+
+		"position and R keys from it on, both counting its own key; 0 is unbounded (a model's "+
+		"sliding_window W is W,0)")
+	fs.Float64Var(&f.softcap, "softcap", 0, "number `c` > 0: replace each score s by c·tanh(s/c)")
 	fs.StringVar(&f.mask, "mask", "", "`file` of bool, or of integers 0 and 1; true or 1 = may "+
 		"attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
-	fs.StringVar(&f.maskDims, "mask-dims", "", "`list` of what the dimensions of -mask are, of b "+
-		"(batch), h (heads), q (queries), k (keys), such as b,k or b,q,k (default: the last ones of "+
-		"b,h,q,k, if no others fit)")
+	fs.StringVar(&f.maskDims, "mask-dims", "", "`list` of the dimensions of -mask: b (batch), h "+
+		"(heads), q (queries), k (keys), such as b,k or b,q,k (default: the last ones of b,h,q,k, if "+
+		"no others fit)")
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; "+
 		"broadcasts like -mask")
-	fs.StringVar(&f.biasDims, "bias-dims", "", "what -mask-dims is for -mask, for -bias: a `list`")
+	fs.StringVar(&f.biasDims, "bias-dims", "", "`list` of the dimensions of -bias, as in -mask-dims")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the "+
 		"usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
 	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16, i8 "+
-		"or i4, or two, of keys and of values: i8,i4 "+
-		"(default: over the files' float32)")
+		"or i4, or a pair for keys and values, such as i8,i4 (default: over the files' float32)")
 	fs.BoolVar(&f.integers, "integers", false, "multiply queries, keys and values in 8-bit integers; "+
-		"-cache is i8, i4 or both then, or none")
+		"-cache must then be i8, i4 or both, or not given")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
 		"not depend on it")
-	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending "+
-		"a .png, .svg or .pdf")
+	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, a .png, .svg "+
+		"or .pdf")
 	fs.StringVar(&f.pngHeads, "png-heads", "0", "comma-separated `list` of the heads to draw")
-	fs.IntVar(&f.pngBatch, "png-batch", 0, "the batch entry `n` to draw")
+	fs.IntVar(&f.pngBatch, "png-batch", 0, "number `n` of the batch entry to draw")
 	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to "+
-		"write along the axes of -png; queries have those of their positions, if -causal or -offset "+
-		"tells these or there are as many as keys")
-	fs.BoolVar(&f.compare, "compare", false, "compare two files, which are the arguments; no other "+
-		"flag goes with it")
+		"write along the axes of -png; queries have the tokens of their positions, if -causal or "+
+		"-offset gives these or there are as many queries as keys")
+	fs.BoolVar(&f.compare, "compare", false, "compare the two files of the arguments; excludes all "+
+		"other flags")
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
@@ -132,7 +132,7 @@ func runCommand(args []string, stdout, stderr io.Writer) error {
 	return f.attend(stdout, stderr)
 }
 
-// attend computes attention and writes what is wanted of it.
+// attend computes attention and writes the requested outputs.
 func (f *runFlags) attend(stdout, stderr io.Writer) error {
 	r, err := f.prepare()
 	if err != nil {
@@ -242,14 +242,14 @@ func (f *runFlags) checkFlags() error {
 	return f.checkOutputs()
 }
 
-// outputs are the files that are wanted.
+// outputs returns the requested output files.
 func (f *runFlags) outputs() []fileFlag {
 	all := []fileFlag{{"-o", f.out}, {"-lse", f.lse}, {"-weights", f.weights}, {"-png", f.png}}
 	return slices.DeleteFunc(all, func(o fileFlag) bool { return o.path == "" })
 }
 
-// checkOutputs makes sure that there is something to do, and that no output goes where another
-// one does or an input comes from.
+// checkOutputs verifies that there is something to do, and that no output overwrites another one or
+// an input.
 func (f *runFlags) checkOutputs() error {
 	taken := []fileFlag{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}, {"-mask", f.mask}, {"-bias", f.bias},
 		{"-sinks", f.sinks}, {"-labels", f.labels}}
@@ -299,7 +299,7 @@ func (f *runFlags) windowOption() (w attn.Window, err error) {
 	return attn.Window{Left: l, Right: r}, nil
 }
 
-// readInputs reads queries, keys and values and settles how many heads lie side by side.
+// readInputs reads queries, keys and values and determines the number of adjacent heads.
 func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err error) {
 	for _, in := range []struct {
 		path string
@@ -317,7 +317,7 @@ func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err e
 			err = fmt.Errorf("%s has %d dimensions, want %d as %s", in.path, rank, first, f.q)
 			return
 		}
-		if slices.Max(in.to.Shape) > maxDimension { // an array without elements can claim anything
+		if slices.Max(in.to.Shape) > maxDimension { // an array without elements can have any shape
 			err = fmt.Errorf("%s is %s, want dimensions of at most %d", in.path, dims(in.to.Shape),
 				maxDimension)
 			return
@@ -330,7 +330,7 @@ func (f *runFlags) readInputs() (q, k, v npyfile.Array[float32], l layout, err e
 	return
 }
 
-// maxDimension is what package attn accepts.
+// maxDimension is the largest dimension of package attn.
 const maxDimension = 1 << 28
 
 // splitHeads checks that the last dimensions divide into heads, and fills in kvHeads.
@@ -359,9 +359,9 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 	return nil
 }
 
-// options are those of the call; LSE and Weights belong to the job.
+// options returns the options of the call; the job sets LSE and Weights.
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
-	// checkFlags has seen that these are right
+	// checkFlags has validated these
 	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap)
 	opt.Offset, opt.Integers = f.offset, f.integers
 	opt.Causal, _ = f.causality()
@@ -393,8 +393,7 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	return
 }
 
-// isFloat32 reports that a finite number does not become 0, which stands for the default, or
-// infinity.
+// isFloat32 reports that a finite number becomes neither 0, which means the default, nor infinite.
 func isFloat32(x float64) bool {
 	y := float32(x)
 	return (y != 0 || x == 0) && !math.IsInf(float64(y), 0)
@@ -409,7 +408,7 @@ func (f *runFlags) readSinks(heads int) ([]float32, error) {
 	return a.Data, err
 }
 
-// allocate makes room for the outputs that are wanted.
+// allocate allocates the requested outputs.
 func (r *run) allocate(l layout) (err error) {
 	if r.out, r.dst, err = l.output(r.q, r.v); err != nil {
 		return err
@@ -477,12 +476,12 @@ func (r *run) write() error {
 	return files.commit()
 }
 
-// warn says which characters of the labels the picture does not show.
+// warn names the characters of labels that the picture does not show.
 func (r *run) warn(stderr io.Writer) {
 	if r.heat == nil {
 		return
 	}
-	format, _ := chart.FormatOf(r.flags.png) // checkFlags has seen that it is one
+	format, _ := chart.FormatOf(r.flags.png) // checkFlags has validated it
 	if text := r.heat.missing(format); text != "" {
 		fmt.Fprintf(stderr, "attn run: warning: -labels %s: %s\n", r.flags.labels, text)
 	}
@@ -500,7 +499,8 @@ func (r *run) report(stdout io.Writer, elapsed time.Duration) {
 		strings.Join(names, ", "), elapsed.Round(10*time.Microsecond), attn.Implementation(), r.threads)
 }
 
-// attendOn returns the call that computes, on how many threads, and what releases them.
+// attendOn returns the function that computes, its number of threads, and a function that releases
+// them.
 func (f *runFlags) attendOn() (call attend, threads int, release func()) {
 	threads, release = f.threads, func() {}
 	if threads == 0 {
@@ -515,7 +515,7 @@ func (f *runFlags) attendOn() (call attend, threads int, release func()) {
 	if f.cache == "" {
 		return call, threads, release
 	}
-	kind, _ := f.cacheType() // checkFlags has seen that it is one
+	kind, _ := f.cacheType() // checkFlags has validated it
 	c := &cachedAttend{kind: kind, pool: pool}
 	stop := release
 	return c.attend, threads, func() { c.release(); stop() }

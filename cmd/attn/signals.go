@@ -8,7 +8,8 @@ import (
 // end ends the program by a signal.
 var end = endBySignal
 
-// onSignal calls cleanup if a signal ends the program, which then ends as if nobody had caught it.
+// onSignal calls cleanup if a signal ends the program, which then ends as if the signal had not
+// been caught.
 func onSignal(cleanup func()) (stop func()) {
 	return onSignals(func(s os.Signal) {
 		cleanup()
@@ -16,9 +17,9 @@ func onSignal(cleanup func()) (stop func()) {
 	})
 }
 
-// onSignals calls handle with each signal that would end the program. One that was ignored at the
-// start stays so: that is how nohup and a shell's background jobs keep a program alive. Nothing is
-// caught any more once stop returns; a signal that came before still is.
+// onSignals calls handle with each signal that would end the program. A signal that was ignored at
+// the start stays ignored, for nohup and background jobs. After stop returns no signal is caught
+// any more; an earlier one is still handled.
 func onSignals(handle func(os.Signal)) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	for _, s := range endings {

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// endings are what Windows turns into signals: Control-C, and that a window is closed or the
-// session ends.
+// endings are the events that Windows turns into signals: Control-C, closing a window, and the end
+// of the session.
 var endings = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// controlC is STATUS_CONTROL_C_EXIT, 0xC000013A, the exit status of a program on Windows that does
+// controlC is STATUS_CONTROL_C_EXIT, 0xC000013A, the exit status on Windows of a program that does
 // not catch Control-C.
 const controlC = -0x3FFFFEC6
 

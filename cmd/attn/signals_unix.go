@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// endings are the signals that end programs and that these can catch.
+// endings are the signals that end programs and can be caught.
 var endings = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// endBySignal lets the parent learn which signal it was: a shell stops its script after an
-// interrupt, for example, but goes on after a mere exit status.
+// endBySignal tells the parent which signal it was: a shell, for example, stops its script after an
+// interrupt, but continues after an exit status.
 func endBySignal(s os.Signal) {
 	signal.Reset(s)
 	number := s.(syscall.Signal)
 	syscall.Kill(syscall.Getpid(), number)
-	time.Sleep(time.Second) // it comes in a moment, on any thread
+	time.Sleep(time.Second) // the signal arrives in a moment, on any thread
 	os.Exit(128 + int(number))
 }

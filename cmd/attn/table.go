@@ -31,7 +31,7 @@ func (b *benchmark) table(w io.Writer) {
 	b.shapes(w)
 }
 
-// tableRow is a row of the table, whose limit has the unit of the rate.
+// tableRow is a row of the table; the limit has the unit of the rate.
 const tableRow = "| %-29s | %8s | %14s | %11s | %7s | %12s |\n"
 
 // printLimits prints the limits of one thread.
@@ -44,7 +44,7 @@ func printLimits(w io.Writer, m *measure.Machine, implementation string) {
 		strings.ReplaceAll(rates(m, "DRAM, 8 streams", "DRAM, huge pages"), "DRAM, ", ""))
 }
 
-// rates are the rates of reading that were measured.
+// rates returns the measured rates of reading.
 func rates(m *measure.Machine, levels ...string) string {
 	var read []string
 	for _, level := range levels {
@@ -55,7 +55,7 @@ func rates(m *measure.Machine, levels ...string) string {
 	return strings.Join(read, ", ")
 }
 
-// shapes prints those of the cases, which all cases of one name before a comma share.
+// shapes prints the shapes of cases; cases with the same name before the comma share one.
 func (b *benchmark) shapes(w io.Writer) {
 	fmt.Fprintf(w, "\nShapes: batch B, heads H, of keys and values KV; queries and keys L, keys Lk; "+
 		"dimension D; inputs K,\noutputs N\n\n")
@@ -71,7 +71,7 @@ func (b *benchmark) shapes(w io.Writer) {
 	}
 }
 
-// shares prints the limit and the per cents of it, or that the machine was busy.
+// shares returns the limit and the per cents of it, or that the machine was busy.
 func shares(r *measure.Result) (limit, percent, atItsClock string) {
 	if r.Busy {
 		return "–", "busy", ""

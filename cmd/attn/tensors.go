@@ -17,10 +17,11 @@ import (
 //	rank 4  [B, H, L, D]
 type layout struct {
 	rank  int
-	heads bool // heads lie side by side in the last dimension
+	heads bool // heads are adjacent in the last dimension
 }
 
-// view is the view of a file with the given number of heads side by side, 0 if they are not.
+// view returns the view of a file with the given number of adjacent heads, 0 if heads are a
+// dimension.
 func (l layout) view(a npyfile.Array[float32], heads int) attn.Tensor {
 	s := a.Shape
 	switch {
@@ -55,8 +56,7 @@ func (l layout) output(q, v attn.Tensor) (npyfile.Array[float32], attn.Tensor, e
 	return a, l.view(a, q.H), nil
 }
 
-// pairs allocates an output with batch and head dimensions where the inputs
-// have them, and then the given ones.
+// pairs allocates an output with the inputs' batch and head dimensions, and then the given ones.
 func (l layout) pairs(name string, b, h int, rest ...int) (npyfile.Array[float32], error) {
 	var shape []int
 	if l.rank == 4 || l.rank == 3 && l.heads {
@@ -74,7 +74,7 @@ const maxElements = 1 << 36
 func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 	n := 1.0
 	for _, d := range shape {
-		if d < 0 { // heads side by side, where an int has 32 bits
+		if d < 0 { // adjacent heads, where an int has 32 bits
 			d = math.MaxInt
 		}
 		n *= float64(d)
@@ -89,10 +89,10 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 	return npyfile.Array[float32]{Shape: shape, Data: data}, nil
 }
 
-// dims prints a shape as NumPy does.
+// dims formats a shape as NumPy does.
 func dims(shape []int) string { return npy.Tuple(shape) }
 
-// part is the view of a slice of heads and positions.
+// part returns the view of a slice of heads and positions.
 func part[T any](v attn.View[T], s slice) attn.View[T] {
 	v = v.Heads(s.h0, s.h1).Slice(s.i0, s.i1)
 	if v.H > 0 && v.L > 0 {
@@ -103,7 +103,7 @@ func part[T any](v attn.View[T], s slice) attn.View[T] {
 	return v
 }
 
-// partIfGiven is part of an argument that may be the zero View, which is none.
+// partIfGiven is part for an argument that may be the zero View.
 func partIfGiven[T any](v attn.View[T], s slice) attn.View[T] {
 	if v.Data == nil {
 		return v

@@ -48,7 +48,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 		value, least int
 		about        string
 	}{
-		{"tokens", &o.tokens, 200, 1, "of the sequence"},
+		{"tokens", &o.tokens, 200, 1, "length of the sequence"},
 		{"dim", &o.dim, 96, 1, "hidden_size"},
 		{"heads", &o.heads, 8, 1, "num_attention_heads"},
 		{"latent", &o.latent, 64, 1, "kv_lora_rank"},
@@ -59,7 +59,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	for _, n := range numbers {
 		f.IntVar(n.to, n.name, n.value, n.about)
 	}
-	f.Uint64Var(&o.seed, "seed", 1, "of the weights and of the sequence")
+	f.Uint64Var(&o.seed, "seed", 1, "random seed of the weights and the sequence")
 	if err := flags.ParseAll(f, args, help); err != nil {
 		return o, err
 	}

@@ -58,22 +58,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	sizes, o := embed.Sizes{}, embed.Options{}
 	set := flag.NewFlagSet("embed", flag.ContinueOnError)
 	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, "+
-		"or a GGUF file; none is a random model")
-	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
-		"weightedmean, or several with commas; by default as the model says")
-	vectors := set.String("vectors", "", "`file` that gets the embeddings, a NumPy array of float32 "+
+		"or a GGUF file (default a random model)")
+	modes := set.String("pool", "", "`poolings`, separated by commas: cls, lasttoken, max, mean, "+
+		"mean_sqrt_len_tokens or weightedmean (default the model's)")
+	vectors := set.String("vectors", "", "write the embeddings to `file`, a NumPy array of float32 "+
 		"with a row for each text")
-	query := set.String("rerank", "", "a `query`, for which texts are sorted by a model that scores")
+	query := set.String("rerank", "", "sort texts for this `query`, by a cross-encoder")
 	set.StringVar(&o.Prompt, "prompt", "", "`name` of the prompt before texts")
-	set.IntVar(&o.Dimensions, "dimensions", 0, "of embeddings, the rest of which is cut off; 0 is all")
-	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "threads")
-	limit := set.Duration("time", time.Second, "how long the speed is measured")
+	set.IntVar(&o.Dimensions, "dimensions", 0, "keep only the first `n` dimensions; 0 is all")
+	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "`number` of threads")
+	limit := set.Duration("time", time.Second, "`time` for measuring the speed")
 	set.BoolVar(&o.Integers, "integers", false, "multiply in 8-bit integers, and compare with float32")
-	set.IntVar(&sizes.Layers, "layers", 6, "of a random model")
-	set.IntVar(&sizes.Hidden, "dim", 384, "of a random model's embeddings")
-	set.IntVar(&sizes.Heads, "heads", 12, "of a random model")
-	set.IntVar(&sizes.FFN, "ffn", 1536, "inner dimension of a random model")
-	set.IntVar(&sizes.Vocab, "vocab", 30522, "tokens of a random model")
+	set.IntVar(&sizes.Layers, "layers", 6, "`number` of layers of a random model")
+	set.IntVar(&sizes.Hidden, "dim", 384, "`dimension` of a random model's embeddings")
+	set.IntVar(&sizes.Heads, "heads", 12, "`number` of heads of a random model")
+	set.IntVar(&sizes.FFN, "ffn", 1536, "inner `dimension` of a random model")
+	set.IntVar(&sizes.Vocab, "vocab", 30522, "`number` of tokens of a random model")
 	set.Usage = func() {
 		fmt.Fprint(set.Output(), about)
 		set.PrintDefaults()

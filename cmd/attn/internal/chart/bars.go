@@ -13,13 +13,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Group is the bars of one colour: per cent of the limit, by case, or Busy.
+// Group is the bars of one colour: per cents of the limit, by case, or Busy.
 type Group struct {
 	Name    string
 	Percent map[string]float64
 }
 
-// Busy stands in the place of a per cent where the limit is not known. It is drawn as that word.
+// Busy replaces a per cent if the limit is not known. It is drawn as the word busy.
 const Busy = -1
 
 // Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
@@ -133,7 +133,7 @@ func addBars(p *plot.Plot, cases []string, g Group, fill color.Color, width, off
 	return nil
 }
 
-// percentText is what stands above a bar.
+// percentText is the text above a bar.
 func percentText(percent float64) string {
 	if percent == Busy {
 		return "busy"

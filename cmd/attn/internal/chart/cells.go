@@ -7,8 +7,7 @@ import (
 )
 
 // Cells is a matrix of weights reduced to at most a given number of rows and columns: a cell holds
-// the largest of the weights that fall into it, or NaN if one is, and whether any is of a pair that
-// is not masked.
+// the largest of its weights, or NaN if one is, and whether any of its pairs is not masked.
 type Cells struct {
 	Rows, Cols int // of the matrix
 	rows, cols int // of the cells
@@ -49,7 +48,7 @@ func (c *Cells) max() float64 {
 // masked reports that no query of a cell sees a key of it.
 func (c *Cells) masked(row, col int) bool { return !c.visible[row*c.cols+col] }
 
-// anyMasked and anyNaN say what a legend has to explain.
+// anyMasked and anyNaN report what a legend has to explain.
 func (c *Cells) anyMasked() bool { return slices.Contains(c.visible, false) }
 
 func (c *Cells) anyNaN() bool {
@@ -61,7 +60,7 @@ func (c *Cells) at(row, col int) float64 { return float64(c.value[row*c.cols+col
 // reduced reports that a cell may stand for several elements.
 func (c *Cells) reduced() bool { return c.rows < c.Rows || c.cols < c.Cols }
 
-// ratio is columns to rows, within what a picture can show.
+// ratio returns columns to rows, within the limits of a picture.
 func (c *Cells) ratio() float64 {
 	return math.Max(1.0/4, math.Min(4, float64(c.Cols)/float64(c.Rows)))
 }

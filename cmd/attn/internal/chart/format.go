@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Format is a kind of picture, by the ending of its files' names.
+// Format is a picture format, by the extension of file names.
 type Format string
 
 const (
@@ -28,7 +28,7 @@ const (
 
 const dpi = 120 // of PNG
 
-// FormatOf returns the kind of picture that a file's name promises.
+// FormatOf returns the picture format of a file name.
 func FormatOf(name string) (Format, error) {
 	switch f := Format(strings.ToLower(filepath.Ext(name))); f {
 	case PNG, SVG, PDF:
@@ -49,7 +49,7 @@ func (f Format) canvas(width, height vg.Length) vg.CanvasWriterTo {
 		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))}
 	}
 	page := vg.Rectangle{Max: vg.Point{X: width, Y: height}}
-	c.SetColor(color.White) // what is not painted, viewers show in a colour of theirs
+	c.SetColor(color.White) // viewers choose the colour of unpainted areas
 	c.Fill(page.Path())
 	c.SetColor(color.Black)
 	return c
@@ -59,7 +59,7 @@ func (f Format) canvas(width, height vg.Length) vg.CanvasWriterTo {
 // programs show nothing, and leaves images as wide as they are high.
 type svgCanvas struct{ *vgsvg.Canvas }
 
-// Text cannot hold what is replaced: < is written in another way there, and labels are short.
+// Text cannot contain the replaced strings: < is escaped there, and labels are short.
 var svgImages = strings.NewReplacer(
 	"<image ", `<image preserveAspectRatio="none" `,
 	"data:image/jpg;base64,", "data:image/png;base64,")
@@ -73,11 +73,11 @@ func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
 }
 
 // pdfCanvas draws text as the outlines of its letters. The library writes text in fonts of 256
-// characters, shows others as several wrong ones, and makes those fonts from temporary files, which
-// stay if the program is interrupted.
+// characters, shows other characters as several wrong ones, and makes fonts from temporary files,
+// which stay if the program is interrupted.
 type pdfCanvas struct{ *vgpdf.Canvas }
 
-// DrawImage draws an image the right way up. The library's own way is upside down.
+// DrawImage draws an image the right way up; the library draws it upside down.
 func (c pdfCanvas) DrawImage(at vg.Rectangle, img image.Image) {
 	c.Push()
 	c.Translate(vg.Point{Y: at.Min.Y + at.Max.Y})
@@ -104,7 +104,7 @@ func (c pdfCanvas) FillString(face font.Face, at vg.Point, text string) {
 func outline(face font.Face, r rune, pen vg.Point) (path vg.Path) {
 	var b sfnt.Buffer
 	units := fixed.Int26_6(face.Face.UnitsPerEm()) // at this size, coordinates are whole
-	// 0, which stands for what is missing, if that fails
+	// 0, the glyph of missing characters, if that fails
 	glyph, _ := face.Face.GlyphIndex(&b, r)
 	segments, err := face.Face.LoadGlyph(&b, glyph, units, nil)
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 // left to right.
 type Heatmap struct {
 	Maps []Heat
-	// of the keys, and of the queries, of which the first is at position At of the keys; or nil
+	// of the keys, and of the queries, the first of which is at position At of the keys; or nil
 	Labels []string
 	At     int
 }
@@ -104,13 +104,13 @@ func heatColours(top float64) (palette.ColorMap, error) {
 	return m, nil
 }
 
-// What stands for no weight. Both are far from all colours of weights.
+// Colours of cells without a weight. Both are far from all colours of weights.
 var (
 	maskedColour = color.Gray{208}
 	nanColour    = color.NRGBA{213, 94, 0, 255}
 )
 
-// scale draws the colours of weights, and below them the others.
+// scale draws the colours of weights, and below them the other colours.
 func (h *Heatmap) scale(c draw.Canvas, colours palette.ColorMap) {
 	margin := 0.15 * (c.Max.Y - c.Min.Y)
 	below := max(margin, legendHeight)
@@ -119,7 +119,7 @@ func (h *Heatmap) scale(c draw.Canvas, colours palette.ColorMap) {
 	h.legend(draw.Crop(c, 0, 0, vg.Centimeter/4, 0))
 }
 
-// legend explains below the colour bar what has none of its colours.
+// legend explains, below the colour bar, the cells without its colours.
 func (h *Heatmap) legend(c draw.Canvas) {
 	style, at := plot.New().Legend.TextStyle, c.Min
 	for _, e := range []struct {
@@ -139,7 +139,7 @@ func (h *Heatmap) legend(c draw.Canvas) {
 	}
 }
 
-// gridSize is how many maps are above and beside one another: at most three are beside.
+// gridSize returns the rows and columns of maps, at most three columns.
 func gridSize(maps int) (rows, cols int) {
 	cols = min(3, maps)
 	if maps == 4 {
@@ -159,7 +159,7 @@ func tile(plots []*plot.Plot) [][]*plot.Plot {
 	return grid
 }
 
-// Pixels is the size of a picture of some maps as PNG.
+// Pixels returns the size of a picture of some maps as PNG.
 func Pixels(maps, queries, keys int, labels []string, at int) float64 {
 	one := Heat{Cells: Cells{Rows: queries, Cols: keys}}
 	h := Heatmap{Maps: slices.Repeat([]Heat{one}, maps), Labels: labels, At: at}
@@ -167,14 +167,14 @@ func Pixels(maps, queries, keys int, labels []string, at int) float64 {
 	return (width + barWidth).Dots(dpi) * height.Dots(dpi)
 }
 
-// size is the size of all maps together.
+// size returns the size of all maps together.
 func (h *Heatmap) size() (width, height vg.Length) {
 	rows, cols := gridSize(len(h.Maps))
 	width, height = h.mapSize()
 	return width * vg.Length(cols), height * vg.Length(rows)
 }
 
-// mapSize is the size of one map with its axes.
+// mapSize returns the size of one map with its axes.
 func (h *Heatmap) mapSize() (width, height vg.Length) {
 	width, height = heatSide, heatSide
 	if r := vg.Length(h.Maps[0].Cells.ratio()); r > 1 {
@@ -240,7 +240,7 @@ func heatImage(c *Cells, colours palette.ColorMap) (image.Image, error) {
 	return img, nil
 }
 
-// colour is what a cell is filled with.
+// colour returns the colour of a cell.
 func (c *Cells) colour(row, col int, colours palette.ColorMap) (color.Color, error) {
 	switch e := c.at(row, col); {
 	case c.masked(row, col):

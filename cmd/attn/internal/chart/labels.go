@@ -12,13 +12,13 @@ import (
 	"gonum.org/v1/plot/font"
 )
 
-// Missing is a character of a label that a picture does not show.
+// Missing is a character of a label that a picture cannot show.
 type Missing struct {
 	Character rune
-	Label     string // the first one that has it
+	Label     string // the first label with it
 }
 
-// Missing returns what the labels that are drawn lose, each character once.
+// Missing returns the characters that drawn labels lose, each once.
 func (h *Heatmap) Missing(format Format) []Missing {
 	l := newLettering(format, h.drawn())
 	var all []Missing
@@ -35,13 +35,13 @@ func (h *Heatmap) Missing(format Format) []Missing {
 	return all
 }
 
-// What stands in a label for a character that the font lacks, and for what is no character.
+// The replacements for a character that the font lacks, and for invalid characters.
 const (
 	noGlyph     = '□'
 	noCharacter = unicode.ReplacementChar
 )
 
-// wideFont has several thousand characters, among them those by which tokenizers show spaces and
+// wideFont has several thousand characters, including those that tokenizers use for spaces and
 // bytes.
 var wideFont = font.Font{Typeface: "DejaVu", Variant: "Sans"}
 
@@ -53,14 +53,14 @@ var addWideFont = sync.OnceFunc(func() {
 	font.DefaultCache.Add(font.Collection{{Font: wideFont, Face: parsed}})
 })
 
-// lettering is how labels are drawn.
+// lettering says how labels are drawn.
 type lettering struct {
 	format Format
 	font   font.Font
 	face   font.Face
 }
 
-// newLettering takes the library's own font if that has all characters of the labels.
+// newLettering chooses the library's own font if it has all characters of the labels.
 func newLettering(format Format, labels []string) lettering {
 	own := lettering{format, plot.DefaultFont, font.DefaultCache.Lookup(plot.DefaultFont, 0)}
 	for _, s := range labels {
@@ -74,11 +74,11 @@ func newLettering(format Format, labels []string) lettering {
 	return own
 }
 
-// write is a label as it is drawn.
+// write returns a label as it is drawn.
 func (l *lettering) write(label string) string { return strings.Map(l.letter, label) }
 
-// letter is what is drawn of a character: the library leaves blank what the font lacks. Whoever
-// shows an SVG file takes other fonts for that.
+// letter returns the drawn form of a character: the library leaves characters that the font lacks
+// blank, while viewers of SVG files use other fonts for them.
 func (l *lettering) letter(r rune) rune {
 	r = character(r)
 	if l.format != SVG && l.lacks(r) {
@@ -92,7 +92,7 @@ func (l *lettering) lacks(r rune) bool {
 	return err != nil || glyph == 0
 }
 
-// character replaces what cannot be seen, and what XML does not allow, which SVG is written in.
+// character replaces invisible characters, and characters that XML, and so SVG, does not allow.
 func character(r rune) rune {
 	if unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF {
 		return noCharacter
@@ -100,7 +100,7 @@ func character(r rune) rune {
 	return r
 }
 
-// ticks are the marks along both axes, with what write makes of labels and numbers.
+// ticks returns the ticks of both axes, with labels and numbers as write returns them.
 func (h *Heatmap) ticks(write func(string) string) (keys, queries plot.ConstantTicks) {
 	c, most := &h.Maps[0].Cells, 12
 	if h.Labels != nil {
@@ -111,7 +111,7 @@ func (h *Heatmap) ticks(write func(string) string) (keys, queries plot.ConstantT
 	return keys, queries
 }
 
-// drawn are the labels that have a tick, as the caller wrote them.
+// drawn returns the labels with a tick, as the caller wrote them.
 func (h *Heatmap) drawn() (labels []string) {
 	keys, queries := h.ticks(func(s string) string { return s })
 	for _, t := range append(keys, queries...) {
@@ -122,7 +122,7 @@ func (h *Heatmap) drawn() (labels []string) {
 	return labels
 }
 
-// label is the token at a position, or the number if there is none.
+// label returns the token at a position, or the number if there is none.
 func (h *Heatmap) label(at, number int) string {
 	if at < 0 || at >= len(h.Labels) {
 		return fmt.Sprint(number)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// kind is what elements of a type can stand for.
+// kind says how elements of a type can be used.
 type kind int
 
 const (
@@ -28,8 +28,8 @@ type elementType struct {
 	value func(b []byte) float64 // of an element whose bytes are in little-endian order
 }
 
-// elementTypes by their names in headers, without the byte order. An integer of 64 bits that is
-// not 0 or 1 is neither as a float64, which is all that masks need.
+// elementTypes by their names in headers, without the byte order. A 64-bit integer other than 0 and
+// 1 is neither as a float64, which suffices for masks.
 var elementTypes = map[string]elementType{
 	"b1": {boolean, 1, unsigned},
 	"u1": {integer, 1, unsigned},
@@ -60,7 +60,7 @@ func bfloat16(b []byte) float64 { return float64(f32.FromBF16(little.Uint16(b)))
 
 func single(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
 
-// readElements reads elements into what they become, in the order of the file.
+// readElements reads and converts elements, in the order of the file.
 func readElements[T any](r io.Reader, h *header, data []T,
 	become func(kind, float64) (T, error)) error {
 	t := elementTypes[h.element]
@@ -81,10 +81,10 @@ func readElements[T any](r io.Reader, h *header, data []T,
 	return nil
 }
 
-// toFloat64 is a number as it is.
+// toFloat64 returns the number unchanged.
 func toFloat64(_ kind, x float64) (float64, error) { return x, nil }
 
-// toFloat32 rounds. What is finite does not become infinite.
+// toFloat32 rounds. A finite number that would become infinite is an error.
 func toFloat32(_ kind, x float64) (float32, error) {
 	y := float32(x)
 	if math.IsInf(float64(y), 0) && !math.IsInf(x, 0) {
@@ -93,8 +93,8 @@ func toFloat32(_ kind, x float64) (float32, error) {
 	return y, nil
 }
 
-// toLogit is toFloat32 for what is added to scores: float64 masks of its lowest number mean "hardly
-// ever", which the lowest float32 says as well.
+// toLogit is toFloat32 for numbers added to scores: the lowest float64 in a mask means "hardly
+// ever", and so does the lowest float32.
 func toLogit(k kind, x float64) (float32, error) {
 	if y, err := toFloat32(k, x); err == nil {
 		return y, nil
@@ -102,7 +102,7 @@ func toLogit(k kind, x float64) (float32, error) {
 	return float32(math.Copysign(math.MaxFloat32, x)), nil
 }
 
-// toBool takes any byte but 0 of a bool for true, as NumPy does.
+// toBool treats any byte of a bool but 0 as true, as NumPy does.
 func toBool(k kind, x float64) (bool, error) {
 	if k == integer && x != 0 && x != 1 {
 		return false, fmt.Errorf("is %g, want 0 or 1", x)
@@ -110,7 +110,7 @@ func toBool(k kind, x float64) (bool, error) {
 	return x != 0, nil
 }
 
-// fromFortran puts elements into C order, the last dimension contiguous.
+// fromFortran converts elements to C order, with the last dimension contiguous.
 func fromFortran[T any](data []T, shape []int) ([]T, error) {
 	stride := make([]int, len(shape))
 	n := 1

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/npy"
 )
 
-// header is what the dictionary at the beginning of a file says.
+// header is the dictionary at the beginning of a file.
 type header struct {
 	descr     string // type of the elements, as "<f4"
 	element   string // the same without the byte order
@@ -22,7 +22,7 @@ type header struct {
 	shape     []int
 }
 
-// index is where the i-th element of the file is, as Python writes it.
+// index returns the index of the i-th element of the file, in Python's syntax.
 func (h *header) index(i int) string {
 	shape := slices.Clone(h.shape)
 	if h.fortran {
@@ -35,7 +35,7 @@ func (h *header) index(i int) string {
 	return npy.Tuple(index)
 }
 
-// The dictionary is a Python literal. NumPy spells it in one way, other programs do in others.
+// The dictionary is a Python literal, which programs write in different ways.
 const (
 	descrItem   = `["']descr["']\s*:\s*('[^']*'|"[^"]*"|\[[^\]]*\])`
 	fortranItem = `["']fortran_order["']\s*:\s*(True|False)`
@@ -58,7 +58,7 @@ func parseHeader(text []byte) (h header, err error) {
 		return h, malformed(text)
 	}
 	var descr, fortran, shape []byte
-	for i := 1; i < len(m); i += 3 { // the groups of an item, of which one matched
+	for i := 1; i < len(m); i += 3 { // the groups of the item that matched
 		for j, value := range []*[]byte{&descr, &fortran, &shape} {
 			if m[i+j] != nil {
 				*value = m[i+j]
@@ -81,8 +81,7 @@ func parseHeader(text []byte) (h header, err error) {
 	return h, nil
 }
 
-// byteOrder splits a type into its name and its byte order, which is that of this machine where the
-// type leaves it to that.
+// byteOrder splits a type into its name and its byte order, which may be this machine's.
 func byteOrder(descr string) (name string, bigEndian bool) {
 	if descr == "" {
 		return "", false
@@ -119,8 +118,8 @@ func parseShape(text string) (shape []int, err error) {
 	return shape, nil
 }
 
-// check refuses what this package does not read, and files in which the elements do not take the
-// size that the header says.
+// check refuses types that this package does not read, and files whose size differs from the
+// header's.
 func (h *header) check(want string, takes func(kind) bool, size int64) error {
 	t, known := elementTypes[h.element]
 	if !known || !takes(t.kind) {
@@ -145,7 +144,7 @@ func (h *header) check(want string, takes func(kind) bool, size int64) error {
 	return nil
 }
 
-// elements is the product of the dimensions, −1 if it overflows.
+// elements returns the product of the dimensions, −1 if it overflows.
 func elements(shape []int) int64 {
 	n := int64(1)
 	if slices.Contains(shape, 0) {

@@ -27,7 +27,7 @@ type Array[T any] struct {
 	Data  []T
 }
 
-// Index is where element i of an array in C order is.
+// Index returns the index of element i of an array in C order.
 func Index(shape []int, i int) []int {
 	index := make([]int, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -56,17 +56,17 @@ var (
 // but too large for float32 is an error.
 func Read(path string) (Array[float32], error) { return numbers.read(path) }
 
-// ReadLogits reads what is added to scores: a finite float64 that is too large for float32 becomes
-// the largest or lowest of these.
+// ReadLogits reads numbers that are added to scores: a finite float64 that is too large for float32
+// becomes the largest or lowest float32.
 func ReadLogits(path string) (Array[float32], error) { return logits.read(path) }
 
-// ReadFloat64 reads an array of floats as they are.
+// ReadFloat64 reads an array of floats without rounding.
 func ReadFloat64(path string) (Array[float64], error) { return numbers64.read(path) }
 
 // ReadBool reads an array of bool, or of integers of any width that are 0 or 1.
 func ReadBool(path string) (Array[bool], error) { return masks.read(path) }
 
-// content is what a file is read for.
+// content is the expected content of a file.
 type content[T any] struct {
 	want   string
 	takes  func(kind) bool

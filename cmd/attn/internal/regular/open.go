@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Open opens a file for reading. A fifo, a device or a folder is an error: the first would be
-// waited for, and the second may never end.
+// Open opens a file for reading. A fifo, a device or a folder is an error: opening a fifo may
+// block, and a device may never end.
 func Open(path string) (*os.File, os.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -2,7 +2,7 @@ package room
 
 import "golang.org/x/sys/windows"
 
-// probe commits so much memory, and gives it back untouched.
+// probe commits that much memory, and releases it untouched.
 func probe(bytes int) error {
 	at, err := windows.VirtualAlloc(0, uintptr(bytes), windows.MEM_COMMIT|windows.MEM_RESERVE,
 		windows.PAGE_READWRITE)

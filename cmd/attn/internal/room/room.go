@@ -1,5 +1,5 @@
-// Package room allocates what files and flags ask for, and says so if the memory is not there: the
-// runtime would end the program with a trace, and the kernel without a word.
+// Package room allocates memory for files and flags, and returns an error if there is too little:
+// the runtime would end the program with a trace, and the kernel without a message.
 package room
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Make is make([]T, n), or an error if the system does not give so much memory to this process.
+// Make is make([]T, n), or an error if the system does not grant this process that much memory.
 func Make[T any](n int) ([]T, error) {
 	var one T
 	if uint64(n) > math.MaxInt/uint64(max(1, unsafe.Sizeof(one))) {
@@ -25,8 +25,8 @@ func Make[T any](n int) ([]T, error) {
 }
 
 const (
-	small  = 16 << 20 // is not asked for
-	beside = 64 << 20 // of what the runtime takes with it, besides a sixteenth: it takes whole arenas
+	small  = 16 << 20 // smaller sizes are not probed
+	beside = 64 << 20 // the runtime's overhead besides a sixteenth: it allocates whole arenas
 )
 
 var groupLimit = memlimit.FromCgroup // which tests replace
@@ -52,7 +52,7 @@ func check(bytes int) error {
 	return nil
 }
 
-// inUse is the memory that the runtime has from the system.
+// inUse returns the memory that the runtime has from the system.
 func inUse() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}}
