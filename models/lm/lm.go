@@ -84,7 +84,7 @@ type Options struct {
 	Pack string // a file of packed matrices, from which a model opens at once; written if not there
 
 	Draft   *Model // a smaller model with the same tokens, which guesses some; its owner closes it
-	Guesses int    // tokens that Draft guesses at a time; 0: 4
+	Guesses int    // tokens that Draft guesses at a time; 0: 4. Without a Draft there are none
 
 	Progress func(done, of int64) // is called with bytes of files while a model is opened
 
@@ -133,13 +133,20 @@ func readModel(path string, o Options) (*Model, error) {
 
 // complete sets what is left open and refuses what does not fit.
 func (o *Options) complete(stored bool) error {
+	guesses := 0
+	if o.Draft != nil {
+		guesses = 4
+	} else if o.Guesses > 0 {
+		return fmt.Errorf("%w: Options.Guesses is %d without a Draft, want 0: a model's own layers for "+
+			"guesses stay unread", attn.ErrOption, o.Guesses)
+	}
 	for _, n := range []struct {
 		name        string
 		is          *int
 		usual, most int
 	}{{"Workers", &o.Workers, runtime.GOMAXPROCS(0), attn.MaxWorkers},
 		{"Sequences", &o.Sequences, 16, 1 << 16}, {"Chunk", &o.Chunk, 256, 1 << 28},
-		{"Context", &o.Context, 0, 1 << 28}, {"Guesses", &o.Guesses, 4, 64}} {
+		{"Context", &o.Context, 0, 1 << 28}, {"Guesses", &o.Guesses, guesses, 64}} {
 		if *n.is < 0 || *n.is > n.most {
 			return fmt.Errorf("%w: Options.%s is %d, want 0 to %d", attn.ErrOption, n.name, *n.is, n.most)
 		}

@@ -78,5 +78,11 @@ func (s *Sizes) complete() error {
 			return fmt.Errorf("%w: Sizes.%s is %d, want %d or more", attn.ErrOption, n.name, n.is, n.from)
 		}
 	}
+	const most = 1 << 38
+	layer := 2*float64(s.Hidden) + 3*float64(s.FFN) // numbers for each element of a row, at least
+	if n := float64(s.Hidden) * (float64(s.Layers)*layer + 2*float64(s.Vocab)); n > most {
+		return fmt.Errorf("%w: Sizes has %.3g weights, want at most %.3g", attn.ErrOption, n,
+			float64(most))
+	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -82,7 +84,8 @@ func (o *benchFlags) measure(ctx context.Context, out io.Writer, m *lm.Model) er
 	fmt.Fprintf(out, "answer of %d tokens: %.1f tokens/s\n", o.decoded, made[1])
 	if bytes := m.ReadBytes(); bytes > limits.DRAM() {
 		loops := limits.For(attn.Implementation())
-		memory, speed := limits.NewMemory(loops, o.Workers, limits.DRAM()), 0.0
+		memory, speed := limits.NewMemory(loops, cmp.Or(o.Workers, runtime.GOMAXPROCS(0)),
+			limits.DRAM()), 0.0
 		for range 5 {
 			speed = max(speed, memory.Read(), memory.ReadStreams())
 		}

@@ -208,7 +208,9 @@ func TestMistakes(t *testing.T) {
 		"chat a b":                              "there are 2 messages",
 		"chat -set x":                           "want name=value",
 		"accuracy a b":                          "there are 2 texts",
-		"bench -prompt 0":                       "-prompt is 0, want 1 or more",
+		"bench -prompt 0":                       "-prompt is 0, want 1 to 1048576",
+		"bench -clients 1000000000":             "-clients is 1000000000, want 1 to 4096",
+		"bench -for 2h":                         "-for is 2h0m0s, want 0 to 1h",
 		"prove x":                               `unexpected argument "x"`,
 		"serve-me":                              `unknown command "serve-me"`,
 		"run -stop= x":                          "want a text that is not empty",
@@ -311,5 +313,15 @@ func TestDraft(t *testing.T) {
 	cut := func(s string) string { s, _, _ = strings.Cut(s, "tokens in"); return s }
 	if status != 0 || cut(got) != cut(want) {
 		t.Errorf("status %d, %q, want %q\n%s", status, got, want, fmt.Sprint(errs))
+	}
+}
+
+// TestBenchFor lets clients ask for a moment.
+func TestBenchFor(t *testing.T) {
+	status, out, errs := attnLM("", "bench", "-prompt", "8", "-n", "4", "-clients", "5", "-sequences",
+		"2", "-for", "200ms")
+	if status != 0 || !strings.Contains(out, "5 clients, a prompt and an answer at a time") ||
+		!strings.Contains(out, "the queue and prompts explain") {
+		t.Errorf("status %d, %q and %q", status, out, errs)
 	}
 }

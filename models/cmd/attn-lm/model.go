@@ -49,7 +49,7 @@ func (m *modelFlags) register(f *flag.FlagSet) {
 		"written if it does not exist")
 	f.StringVar(&m.draft, "draft", "", "GGUF `file` or folder of a smaller model with the same tokens, "+
 		"which guesses tokens: fewer steps, the same answer")
-	f.IntVar(&m.Guesses, "guesses", 4, "number of tokens that -draft guesses at a time")
+	f.IntVar(&m.Guesses, "guesses", 0, "number of tokens that -draft guesses at a time (default 4)")
 }
 
 // check refuses flags that need others.

@@ -1,0 +1,65 @@
+package lm
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// TestOptions has options that do not fit, and what is usual.
+func TestOptions(t *testing.T) {
+	draft := small(t, Options{})
+	for says, o := range map[string]Options{
+		"Options.Workers is -1":                    {Workers: -1},
+		"Options.Sequences is -1":                  {Sequences: -1},
+		"Options.Sequences is 100000":              {Sequences: 100000},
+		"Options.Chunk is -1":                      {Chunk: -1},
+		"Options.Context is -1":                    {Context: -1},
+		"Options.Memory is -1":                     {Memory: -1},
+		"Options.Guesses is -1":                    {Guesses: -1},
+		"Options.Guesses is 3 without":             {Guesses: 3},
+		"Options.Guesses is 65":                    {Guesses: 65, Draft: draft},
+		"Options.Guesses is 4 and Options.Chunk 1": {Chunk: 1, Draft: draft},
+		"Options.Weights is i4":                    {Weights: I4},
+		"Options.Weights is Format(9)":             {Weights: 9},
+		"Options.Keys is Format(-1)":               {Keys: -1},
+		"Options.Values is Format(6)":              {Values: 6},
+		"Options.Values is f32":                    {Keys: F16, Values: F32},
+		"Options.Products is Products(7)":          {Products: 7},
+		"Options.Products is Products(-1)":         {Products: -1},
+		"Options.Weights is f16":                   {Weights: F16, Products: Integers},
+	} {
+		_, err := Random(Sizes{}, o)
+		if !errors.Is(err, attn.ErrOption) || !strings.Contains(err.Error(), says) {
+			t.Errorf("the error is %v, want ErrOption that says %q", err, says)
+		}
+	}
+	for says, s := range map[string]Sizes{
+		"Sizes.Layers is -1": {Layers: -1}, "Sizes.Hidden is -1": {Hidden: -1},
+		"Sizes.Vocab is 259": {Vocab: 259}, "Sizes.FFN is -1": {FFN: -1},
+		"Sizes":       {Heads: 4, KVHeads: 3},
+		"Sizes has ":  {Hidden: 1 << 24, Heads: 1, FFN: 1},
+		"Sizes has 7": {Layers: 1 << 30},
+	} {
+		if _, err := Random(s, Options{}); !errors.Is(err, attn.ErrOption) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("the error is %v, want ErrOption that says %q", err, says)
+		}
+	}
+	if _, err := Random(Sizes{}, Options{Memory: 1000}); !errors.Is(err, attn.ErrMemory) {
+		t.Errorf("with a memory of 1000 bytes the error is %v", err)
+	}
+	m, err := Random(Sizes{}, Options{})
+	must(t, err)
+	defer m.Close()
+	if o := m.options; o.Workers != runtime.GOMAXPROCS(0) || o.Sequences != 16 || o.Chunk != 256 ||
+		o.Context != 8192 || o.Keys != F32 || o.Guesses != 0 {
+		t.Errorf("what is usual is %+v", o)
+	}
+	if s := m.Sizes(); s != (Sizes{Layers: 4, Hidden: 256, Heads: 4, KVHeads: 4, FFN: 704, Vocab: 512}) {
+		t.Errorf("the usual shape is %+v", s)
+	}
+}
