@@ -20,13 +20,15 @@ type fingerprint struct {
 	text string
 	err  error
 	path string // of the model's files; "" for a random one
+
+	tensors string // a sum of these, if Options.Pack has it
 }
 
 // Fingerprint returns a SHA-256 sum in hexadecimal of all that decides the model's tokens: the
 // version of the numeric contract, the configuration as it is obeyed, tokenizer and chat template,
 // each tensor's name, type, shape and bytes, and the options that change bits: Weights, Products,
 // Keys and Values. Models of equal fingerprints give equal tokens for equal prompts and samplings.
-// The first call reads the model's files whole.
+// The first call reads the model's files whole, unless Options.Pack has a sum of their tensors.
 func (m *Model) Fingerprint() (string, error) {
 	f := &m.fingerprint
 	f.once.Do(func() {
@@ -58,5 +60,5 @@ func (m *Model) describe(to hash.Hash) error {
 		fmt.Fprintf(to, "random %+v\n", m.sizes)
 		return nil
 	}
-	return weights.Digest(to, m.fingerprint.path)
+	return weights.Digest(to, m.fingerprint.path, m.fingerprint.tensors)
 }

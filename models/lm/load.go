@@ -68,7 +68,7 @@ func load(l *weights.Loader, c *config, names *tensorNames, o *Options, idle []s
 	for _, token := range ends(text) {
 		m.ends = append(m.ends, int32(token))
 	}
-	m.fingerprint.path = l.Path
+	m.fingerprint.path, m.fingerprint.tensors = l.Path, l.Tensors()
 	return m, nil
 }
 

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -14,9 +15,8 @@ import (
 var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
 	"added_tokens.json", "generation_config.json", "vocab.txt", "chat_template.jinja"}
 
-// Digest writes all that the files of a model say of tokens, and each tensor's name, type, shape
-// and bytes, in the order of their names.
-func Digest(to io.Writer, path string) error {
+// Digest writes all that the files of a model say of tokens, and what [Loader.Tensors] returns.
+func Digest(to io.Writer, path, tensors string) (err error) {
 	l := &Loader{Path: path}
 	if IsGGUF(path) {
 		l.tensors = map[string]*stored{}
@@ -28,23 +28,43 @@ func Digest(to io.Writer, path string) error {
 	if l.Err != nil {
 		return l.Err
 	}
-	if err := l.digestTokens(to); err != nil {
-		return err
+	if err = l.digestTokens(to); err == nil && tensors == "" {
+		tensors, err = l.digestTensors()
 	}
+	fmt.Fprintln(to, tensors)
+	return err
+}
+
+// Tensors returns a sum of each tensor's name, type, shape and bytes, in the order of their names,
+// if a file of packed matrices has it. It is "" otherwise.
+func (l *Loader) Tensors() string {
+	if l.pack == nil || l.pack.saved == nil {
+		return ""
+	}
+	for _, name := range l.pack.saved.Names() {
+		if strings.HasPrefix(name, digested) {
+			return name
+		}
+	}
+	return ""
+}
+
+// digested begins a sum of tensors.
+const digested = "tensors "
+
+func (l *Loader) digestTensors() (string, error) {
+	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
 		t := l.tensors[name]
 		data, err := t.Bytes()
 		if err != nil {
-			return err
+			return "", err
 		}
-		fmt.Fprintf(to, "tensor %q %s %v %d\n", name, t.encoding.name, t.shape, len(data))
-		_, err = to.Write(data)
+		fmt.Fprintf(sum, "tensor %q %s %v %d\n", name, t.encoding.name, t.shape, len(data))
+		_, _ = sum.Write(data) // which cannot fail
 		t.Release()
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return fmt.Sprintf("%s%x", digested, sum.Sum(nil)), nil
 }
 
 // digestTokens writes what a file's metadata, or the files of a folder, say of tokens.

@@ -17,7 +17,7 @@ import (
 // packFile is a file of packed matrices beside a model, which starts from it at once.
 type packFile struct {
 	path  string
-	mark  string         // what of, a further name of one of the matrices
+	mark  string         // what of, a further name of one of the matrices, as Tensors is
 	saved *attn.Matrices // nil if the file is still to be written
 	names []string       // of matrices that it is to have
 	all   []*attn.Matrix
@@ -117,12 +117,18 @@ func (l *Loader) WritePack() {
 	if l.Err != nil || p == nil || p.saved != nil || len(p.all) == 0 {
 		return
 	}
+	tensors, err := l.digestTensors()
+	if err != nil {
+		l.Err = err
+		return
+	}
 	f, err := os.CreateTemp(filepath.Dir(p.path), filepath.Base(p.path)+".*")
 	if err != nil {
 		l.Err = err
 		return
 	}
-	_, err = attn.SaveMatrices(f, append(p.names, p.mark), append(p.all, p.all[0]))
+	_, err = attn.SaveMatrices(f, append(p.names, p.mark, tensors),
+		append(p.all, p.all[0], p.all[0]))
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
