@@ -37,7 +37,7 @@ func (o *benchFlags) last(ctx context.Context, out io.Writer, m *lm.Model) error
 	const turns = 4
 	few := &clients{benchFlags: o, count: min(o.clients, o.Sequences)}
 	many := &clients{benchFlags: o, count: o.clients}
-	var alone, waited, shares []float64
+	var alone, waited, explained []float64
 	for turn := range 2 * turns {
 		c := []*clients{few, many}[turn%2]
 		if err := c.ask(ctx, m, o.lasting/turns); err != nil {
@@ -55,16 +55,16 @@ func (o *benchFlags) last(ctx context.Context, out io.Writer, m *lm.Model) error
 				if a.queue > 0 {
 					until = max(0, c.ended[end-1]-a.at)
 				}
-				shares = append(shares, a.first/(until+own))
+				explained = append(explained, until+own)
 			}
 		}
 	}
 	fmt.Fprintf(out, "%d clients, a prompt and an answer at a time for %v: %.1f tokens/s of answers, "+
 		"%.3f of what %d get\n", many.count, many.lasted.Round(time.Second),
 		many.rate()*float64(o.decoded), many.rate()/few.rate(), few.count)
-	fmt.Fprintf(out, "  first tokens after %.3f s (median) and %.3f s (99 %%): %.2f and %.2f of the time "+
-		"that the queue and prompts explain\n", quantile(waited, 0.5), quantile(waited, 0.99),
-		quantile(shares, 0.5), quantile(shares, 0.99))
+	fmt.Fprintf(out, "  first tokens after %.3f s (median) and %.3f s (99 %%); the queue and prompts "+
+		"explain %.3f and %.3f s\n", quantile(waited, 0.5), quantile(waited, 0.99),
+		quantile(explained, 0.5), quantile(explained, 0.99))
 	return nil
 }
 

@@ -321,7 +321,7 @@ func TestBenchFor(t *testing.T) {
 	status, out, errs := attnLM("", "bench", "-prompt", "8", "-n", "4", "-clients", "5", "-sequences",
 		"2", "-for", "200ms")
 	if status != 0 || !strings.Contains(out, "5 clients, a prompt and an answer at a time") ||
-		!strings.Contains(out, "the queue and prompts explain") {
+		!strings.Contains(out, "the queue and prompts") {
 		t.Errorf("status %d, %q and %q", status, out, errs)
 	}
 }
