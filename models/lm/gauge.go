@@ -12,6 +12,6 @@ func (e *engine) gauge() gauge.Engine {
 	defer e.mu.Unlock()
 	m := &e.meter
 	return gauge.Engine{Steps: m.reads + m.steps, Prompts: m.read, Shared: m.shared, Hits: m.hits,
-		Decoded: m.beside + m.made, Guessed: m.right, Waiting: len(e.waiting), Running: len(e.active),
-		Places: e.settings.places, Bytes: m.used, Capacity: e.settings.memory}
+		Guessed: m.right, Waiting: len(e.waiting), Running: len(e.active), Places: e.settings.places,
+		Bytes: m.used, Capacity: e.settings.memory}
 }

@@ -13,7 +13,6 @@ type Engine struct {
 	Prompts  int   // tokens of prompts that were computed
 	Shared   int   // tokens of prompts that an earlier sequence had
 	Hits     int   // prompts of which an earlier sequence had a part
-	Decoded  int   // rows of answers that were computed, one for each token
 	Guessed  int   // guesses that were right
 	Waiting  int   // answers that wait for a place or pages
 	Running  int   // answers that have a place

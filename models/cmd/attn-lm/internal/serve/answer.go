@@ -87,7 +87,6 @@ func (a *asked) answer(ctx context.Context, f func(*step) error) (u usage, err e
 		wait.Wait()
 		a.answers.leave(len(calls), time.Since(from))
 		u.count(a, calls)
-		a.metrics.answered(&u)
 	}()
 	err = a.follow(ctx, steps, &u, f)
 	return u, err
@@ -106,6 +105,7 @@ func (a *asked) follow(ctx context.Context, steps <-chan *step, u *usage,
 			if next.err != nil {
 				return next.err
 			}
+			a.metrics.made.Inc()
 			if u.Made++; u.Made == 1 {
 				a.metrics.first.Observe(time.Since(from).Seconds())
 			}
@@ -198,6 +198,14 @@ func (a *asked) enter() error {
 	if a.choices > mostChoices {
 		return invalid("n", "there are %d prompts and n is %d, want at most %d choices in all",
 			len(a.prompts), a.n, mostChoices)
+	}
+	most := a.most
+	if most == 0 || most > a.Model.Context() {
+		most = a.Model.Context()
+	}
+	if n := a.choices * most * (1 + a.top); a.logprobs && !a.stream && n > mostLogprobs {
+		return invalid("logprobs", "%d choices of %d tokens with %d candidates have up to %d "+
+			"probabilities, want at most %d, or a stream", a.choices, most, a.top, n, mostLogprobs)
 	}
 	err := a.answers.enter(a.choices)
 	var p *problem

@@ -126,7 +126,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, body []
 	if err := decodeBody(body, f); err != nil {
 		return err
 	}
-	if top >= 0 && !p.logprobs {
+	if top > 0 && !p.logprobs {
 		return invalid("top_logprobs", "top_logprobs is %d without logprobs, want it with true", top)
 	}
 	p.top = max(0, top)

@@ -57,6 +57,9 @@ func busy(g *gate, format string, args ...any) *problem {
 // errAnswerTime is of an answer that takes too long.
 var errAnswerTime = errors.New("the answer takes too long")
 
+// statusGone is what metrics have of a client that went away, as nginx has it.
+const statusGone = 499
+
 // errGone is of a client that does not read its response.
 var errGone = errors.New("the client does not read")
 
@@ -78,9 +81,9 @@ func (s *Server) problemOf(err error) *problem {
 		p.after, p.final = 0, true
 		return p
 	case errors.Is(err, errEnding), errors.Is(err, attn.ErrClosed):
-		return unavailable("server_ending", "the server ends")
+		return unavailable("server_ending", "the server ends, and answers no new requests")
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone): // nobody reads this
-		return unavailable("cancelled", "the client has gone")
+		return invalid("", "the client has gone").coded(statusGone, "cancelled")
 	}
 	if s.Log != nil {
 		s.Log.Printf("internal error: %v", err)

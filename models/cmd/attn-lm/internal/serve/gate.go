@@ -38,12 +38,14 @@ func (g *gate) enter(answers int) error {
 	return busy(g, "%d answers are computed and wait already, want at most %d", g.now(), g.most())
 }
 
-// leave lets answers out that took some time.
+// leave lets answers out that took some time, 0 for answers that were not computed.
 func (g *gate) leave(answers int, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inside -= answers
-	g.took += (took - g.took) / 8
+	if took > 0 {
+		g.took += (took - g.took) / 8
+	}
 }
 
 // now is how many answers there are.

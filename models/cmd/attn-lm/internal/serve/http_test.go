@@ -418,7 +418,9 @@ func TestEnd(t *testing.T) {
 	for !x.ending.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	x.refuses(x.do("GET", "/health", ""), 503, "", "server_ending", "")
+	for _, path := range []string{"/health", "/v1/models", "/metrics", "/nothing"} {
+		x.refuses(x.do("GET", path, ""), 503, "", "server_ending", "")
+	}
 	a := x.post("/v1/chat/completions", chatBody)
 	x.refuses(a, 503, "", "server_ending", "")
 	if a.header.Get("Retry-After") == "" {
@@ -681,11 +683,10 @@ func TestMetrics(t *testing.T) {
 	text := string(x.do("GET", "/metrics", "").body)
 	for _, want := range []string{"\nattn_lm_requests_total{path=\"/v1/completions\",status=\"200\"} 3",
 		"\nattn_lm_requests_total{path=\"/v1/completions\",status=\"400\"} 1",
-		"\nattn_lm_request_prompt_tokens_total 601", "\nattn_lm_request_answer_tokens_total 9",
-		"\nattn_lm_answer_tokens_total", "\nattn_lm_steps_total", "\nattn_lm_queue 0",
+		"\nattn_lm_answer_tokens_total 9", "\nattn_lm_prompt_tokens_total", "\nattn_lm_steps_total", "\nattn_lm_queue 0",
 		"\nattn_lm_places 16", "\nattn_lm_places_taken 0", "\nattn_lm_queue_limit 77",
 		"\nattn_lm_prefix_hits_total 2", "\nattn_lm_prefix_tokens_total", "\nattn_lm_cache_bytes ",
-		"\nattn_lm_cache_limit_bytes", "\nattn_lm_request_text_tokens_total 5",
+		"\nattn_lm_cache_limit_bytes", "\nattn_lm_text_tokens_total 5",
 		"\nattn_lm_first_token_seconds_count 3", "\nprocess_resident_memory_bytes",
 		"\ngo_goroutines"} {
 		if !strings.Contains(text, want) {
@@ -705,6 +706,13 @@ func TestNew(t *testing.T) {
 		"called \"b\"": {Model: m, Names: []string{"b"}, Embed: randomEmbed(t, 0),
 			EmbedNames: []string{"b"}}, "keys": {Model: m, Names: []string{"m"},
 			Keys: filepath.Join(t.TempDir(), "keys")}} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: the error is %v", what, err)
+		}
+	}
+	for what, c := range map[string]Config{"for embeddings": {Embed: randomEmbed(t, 1),
+		EmbedNames: []string{"e"}}, "for scores": {Rerank: randomEmbed(t, 0),
+		RerankNames: []string{"r"}}} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: the error is %v", what, err)
 		}

@@ -18,8 +18,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	first    prometheus.Histogram
-	prompts  prometheus.Counter // tokens
-	made     prometheus.Counter
+	made     prometheus.Counter // tokens
 	texts    prometheus.Counter
 }
 
@@ -32,12 +31,11 @@ func newMetrics(s *Server) *metrics {
 			Help: "How long requests took, by path.", Buckets: seconds}, []string{"path"}),
 		first: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attn_lm_first_token_seconds",
 			Help: "How long answers took until their first token.", Buckets: seconds}),
-		prompts: counter("request_prompt_tokens_total", "Tokens of prompts of requests."),
-		made:    counter("request_answer_tokens_total", "Tokens that requests were answered with."),
-		texts:   counter("request_text_tokens_total", "Tokens of texts for vectors and scores."),
+		made:  counter("answer_tokens_total", "Tokens of answers."),
+		texts: counter("text_tokens_total", "Tokens of texts for vectors and scores."),
 	}
 	r := prometheus.NewRegistry()
-	r.MustRegister(m.requests, m.seconds, m.first, m.prompts, m.made, m.texts,
+	r.MustRegister(m.requests, m.seconds, m.first, m.made, m.texts,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		s.limits("queue_limit", "Most answers that may wait for a place.",
 			func() int { return s.Queue }),
@@ -71,12 +69,6 @@ func (m *metrics) request(path string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(path).Observe(took.Seconds())
 }
 
-// answered counts the tokens of a request.
-func (m *metrics) answered(u *usage) {
-	m.prompts.Add(float64(u.Prompt))
-	m.made.Add(float64(u.Made))
-}
-
 // engine collects the numbers of the language model.
 type engine struct{ *Server }
 
@@ -97,9 +89,7 @@ var engineMetrics = []engineMetric{
 		func(e *gauge.Engine) int { return e.Steps }),
 	metric(prometheus.CounterValue, "prompt_tokens_total", "Tokens of prompts that were computed.",
 		func(e *gauge.Engine) int { return e.Prompts }),
-	metric(prometheus.CounterValue, "answer_tokens_total", "Tokens of answers that were computed.",
-		func(e *gauge.Engine) int { return e.Decoded + e.Guessed }),
-	metric(prometheus.CounterValue, "guessed_tokens_total", "Of these, tokens that were guessed.",
+	metric(prometheus.CounterValue, "guessed_tokens_total", "Tokens of answers that were guessed.",
 		func(e *gauge.Engine) int { return e.Guessed }),
 	metric(prometheus.CounterValue, "prefix_tokens_total",
 		"Tokens of prompts that an earlier sequence had.", func(e *gauge.Engine) int { return e.Shared }),

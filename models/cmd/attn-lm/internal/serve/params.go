@@ -18,6 +18,7 @@ import (
 const (
 	mostChoices    = 128
 	mostCandidates = 20
+	mostLogprobs   = 1 << 18 // of a response that is no stream, which are in memory
 	mostStops      = 16
 	mostStop       = 1024 // bytes of a text that ends an answer
 	usualTokens    = 16   // of a completion

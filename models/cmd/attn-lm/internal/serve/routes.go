@@ -87,6 +87,8 @@ func (s *Server) answer(w *response, r *http.Request, known *route) (err error) 
 		}
 	}
 	switch {
+	case s.ending.Load():
+		return s.problemOf(errEnding)
 	case known == nil:
 		return invalid("", "there is no %s, want one of %s", shortText(r.URL.Path), s.paths()).
 			coded(http.StatusNotFound, "not_found")
@@ -199,9 +201,6 @@ func (s *Server) share(w *response, r *http.Request) bool {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	if s.ending.Load() {
-		return unavailable("server_ending", "the server ends")
-	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	return nil
 }

@@ -89,10 +89,8 @@ func New(c Config) (*Server, error) {
 	if err := s.ReadKeys(); err != nil {
 		return nil, err
 	}
-	if c.Model != nil {
-		if err := s.checkModel(); err != nil {
-			return nil, err
-		}
+	if err := s.checkModels(); err != nil {
+		return nil, err
 	}
 	s.metrics = newMetrics(s)
 	s.routes = s.allRoutes()
@@ -110,6 +108,24 @@ func set[T comparable](x *T, usual T) {
 	if *x == zero {
 		*x = usual
 	}
+}
+
+// checkModels asks each model for something.
+func (s *Server) checkModels() error {
+	if s.Embed != nil {
+		if _, err := s.Embed.Encode([]string{"text"}); err != nil {
+			return fmt.Errorf("the model for embeddings: %w", err)
+		}
+	}
+	if s.Rerank != nil {
+		if _, err := s.Rerank.Rerank("query", []string{"text"}); err != nil {
+			return fmt.Errorf("the model for scores: %w", err)
+		}
+	}
+	if s.Model != nil {
+		return s.checkModel()
+	}
+	return nil
 }
 
 // checkModel looks whether the memory holds an answer of the whole context, and describes the model.
@@ -201,7 +217,7 @@ func (s *Server) wait(ctx context.Context) int64 {
 func (s *Server) begin() error {
 	n := s.requests.Add(1)
 	if s.ending.Load() {
-		return unavailable("server_ending", "the server ends, and answers no new requests")
+		return errEnding
 	}
 	if most := s.answers.most() + s.vectors.most() + readers; n > int64(most) {
 		return busy(s.answers, "there are %d requests, want at most %d at a time", n, most)

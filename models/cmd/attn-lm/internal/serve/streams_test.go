@@ -222,6 +222,8 @@ func TestForbiddenCandidates(t *testing.T) {
 		strings.Join(bias, ", ")+`}}`), 400, "logit_bias", "", "logit_bias")
 	x.refuses(x.post("/v1/chat/completions", `{"messages": [{"role": "user", "content": "Hi"}],
 		"top_logprobs": 2}`), 400, "top_logprobs", "", "without logprobs")
+	const many = `{"prompt": "x", "n": 128, "max_tokens": 500, "logprobs": 20`
+	x.refuses(x.post("/v1/completions", many+`}`), 400, "logprobs", "", "or a stream")
 	for _, wrong := range []string{`"logprobs": 5`, `"logprobs": true, "top_logprobs": 21`,
 		`"logprobs": true, "top_logprobs": -1`} {
 		if a := x.post("/v1/chat/completions", `{"messages": [{"role": "user", "content": "Hi"}], `+
