@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
@@ -77,6 +78,26 @@ func TestObeyed(t *testing.T) {
 		if u := got.Usage; u.Prompt != 3 || u.Completion != len(want) || u.Total != 3+len(want) {
 			t.Errorf("%s: the usage is %+v", body, u)
 		}
+	}
+}
+
+// TestChat compares an answer to a conversation with package lm's.
+func TestChat(t *testing.T) {
+	x := start(t, Config{})
+	got := x.ok("/v1/chat/completions", `{"messages": [{"role": "developer", "content": "s"},
+		{"role": "user", "content": "Hi"}], "seed": 8, "top_k": 9, "max_tokens": 30,
+		"return_token_ids": true}`)
+	messages := []chat.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "Hi"}}
+	prompt, err := x.Model.Prompt(messages, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, text := generated(t, x.Model, prompt, lm.Generation{MaxTokens: 30,
+		Sampling: lm.Sampling{Temperature: 1, TopK: 9, Seed: 8}})
+	c := got.Choices[0]
+	if !slices.Equal(c.Tokens, want) || value(c.Message.Content) != text ||
+		!slices.Equal(got.Prompt, prompt) || got.Usage.Prompt != len(prompt) {
+		t.Errorf("%+v, want %v, %q", got, want, text)
 	}
 }
 

@@ -219,7 +219,9 @@ func TestBounds(t *testing.T) {
 	for what, text := range map[string]string{
 		"a header": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-",
 		"a body": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
-			"Content-Length: 100\r\n\r\n{\"prompt\""} {
+			"Content-Length: 100\r\n\r\n{\"prompt\"",
+		"a body that nobody wants": "POST /nothing HTTP/1.1\r\nHost: localhost\r\n" +
+			"Content-Length: 100\r\n\r\n"} {
 		c, err := net.Dial("tcp", at)
 		if err != nil {
 			t.Fatal(err)
@@ -247,12 +249,17 @@ func TestBounds(t *testing.T) {
 
 // TestReadTimeIsOfRequests: an answer may take longer than its request.
 func TestReadTimeIsOfRequests(t *testing.T) {
-	x := start(t, Config{Model: slowModel(t, lm.Options{}), Read: 50 * time.Millisecond})
-	from := time.Now()
-	got := x.ok("/v1/completions", `{"prompt": "x", "max_tokens": 80,
-		"logit_bias": {"257": -100, "258": -100}}`)
-	if took := time.Since(from); took < 60*time.Millisecond || got.Usage.Completion != 80 {
-		t.Errorf("%d tokens took %v", got.Usage.Completion, took)
+	x := start(t, Config{Model: slowModel(t, lm.Options{}), Read: 30 * time.Millisecond})
+	for most, from := 80, time.Now(); ; most *= 2 {
+		got := x.ok("/v1/completions", fmt.Sprintf(`{"prompt": "x", "max_tokens": %d,
+			"logit_bias": {"257": -100, "258": -100}}`, most))
+		if got.Usage.Completion != most {
+			t.Fatalf("%d tokens, want %d", got.Usage.Completion, most)
+		}
+		if took := time.Since(from); took > 100*time.Millisecond {
+			return
+		}
+		from = time.Now()
 	}
 }
 

@@ -50,7 +50,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, known := s.routeOf(r.URL.Path)
 	out := &response{ResponseWriter: w, limit: s.Write}
 	defer func() { s.metrics.request(name, out.status, time.Since(from)) }()
-	out.readUntil(from.Add(s.Read)) // a body that is not wanted, too
 	out.Header().Set("X-Request-Id", newID("req-"))
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	if err := s.answer(out, r, known); err != nil {
@@ -148,7 +147,6 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, invalid("", "the body did not come whole within %v", s.Read)
 	}
-	w.readUntil(time.Time{}) // an answer may take longer
 	return body, nil
 }
 
@@ -234,13 +232,8 @@ func (w *response) Write(data []byte) (int, error) {
 
 // wait begins the time for the next part.
 func (w *response) wait() {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
-}
-
-// readUntil says until when the request may come.
-func (w *response) readUntil(end time.Time) {
 	// What has no connection, as in tests, has no deadline.
-	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(end)
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
 }
 
 // fail ends a response with an error.

@@ -96,7 +96,7 @@ func New(c Config) (*Server, error) {
 	s.routes = s.allRoutes()
 	base, abort := context.WithCancelCause(context.Background())
 	s.abort = abort
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: c.Read, IdleTimeout: 2 * time.Minute,
+	s.http = &http.Server{Handler: s, ReadTimeout: c.Read, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 32 << 10, ErrorLog: c.Log,
 		BaseContext: func(net.Listener) context.Context { return base }}
 	return s, nil

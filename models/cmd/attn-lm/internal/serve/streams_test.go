@@ -251,29 +251,33 @@ func TestThinking(t *testing.T) {
 	for name, c := range map[string]struct {
 		template        string
 		control, script []string
-		said            string
+		thought, said   string
 	}{
 		"think": {thinkTemplate, []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"},
 			[]string{"\n", "<think>", "\n\n", "They", " greet.", "\n ", "</think>", "\n\n\n", "Hi",
-				" there.", "<|im_end|>"}, "Hi there."},
+				" there.", "<|im_end|>"}, "They greet.", "Hi there."},
 		"begun": {thinkTemplate + `{{- '<think>\n' }}`, []string{"<|im_start|>", "<|im_end|>", "<think>",
 			"</think>"}, []string{"\n", "They", " greet.", "\n ", "</think>", "\n\n\n", "Hi", " there.",
-			"<|im_end|>"}, "Hi there."},
+			"<|im_end|>"}, "They greet.", "Hi there."},
 		"channels": {channelTemplate, []string{"<|start|>", "<|end|>", "<|message|>", "<|channel|>",
 			"<|return|>", "<|call|>"}, []string{"t", "<|channel|>", "analysis", "<|message|>",
 			"They greet.", "<|end|>", "<|start|>", "assistant<|channel|>final<|message|>", "Hi", " there.",
-			"<|return|>"}, "Hi there."},
+			"<|return|>"}, "They greet.", "Hi there."},
+		"several": {channelTemplate, []string{"<|start|>", "<|end|>", "<|message|>", "<|channel|>",
+			"<|return|>", "<|call|>"}, []string{"t", "<|channel|>analysis<|message|>They<|end|>" +
+			"<|start|>assistant", "<|channel|>analysis<|message|>greet.<|end|><|start|>assistant",
+			"<|channel|>final<|message|>Hi", " there.", "<|return|>"}, "They\n\ngreet.", "Hi there."},
 		"unended": {thinkTemplate, []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"},
-			[]string{"\n", "<think>", "They", " greet.", "<|im_end|>"}, ""},
+			[]string{"\n", "<think>", "They", " greet.", "<|im_end|>"}, "They greet.", ""},
 	} {
 		x := start(t, Config{Model: scripted(t, c.template, c.control, c.script...)})
 		body := `{"temperature": 0, "messages": [{"role": "user", "content": "Hello"}], "logprobs": true`
 		m := x.ok("/v1/chat/completions", body+`}`).Choices[0].Message
-		if value(m.Content) != c.said || value(m.Thought) != "They greet." {
+		if value(m.Content) != c.said || value(m.Thought) != c.thought {
 			t.Errorf("%s: it says %q and thinks %q", name, value(m.Content), value(m.Thought))
 		}
 		made, _ := gather(t, x.chunks("/v1/chat/completions", body+`, "stream": true}`), 1, true, false)
-		if made[0].text != c.said || made[0].thought != "They greet." {
+		if made[0].text != c.said || made[0].thought != c.thought {
 			t.Errorf("%s: the stream says %q and thinks %q", name, made[0].text, made[0].thought)
 		}
 		if n := len(made[0].chat.Content); n != len(c.script)-1 {
