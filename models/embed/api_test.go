@@ -150,9 +150,9 @@ func TestOptions(t *testing.T) {
 		"Sizes.Heads is 0": {Layers: 1, Hidden: 8, FFN: 8, Vocab: 8},
 		"Sizes.Hidden is 9, want a multiple of Sizes.Heads, 2": {Layers: 1, Hidden: 9, Heads: 2, FFN: 8,
 			Vocab: 8},
-		"Sizes.Labels is -1, want 0 to 65536":                             ofHead(-1, 0),
-		"Sizes.TokenDimensions is 65537, want 0 to 65536":                 ofHead(0, 65537),
-		"Sizes has 1 Labels and TokenDimensions 2, want 0 of one of both": ofHead(1, 2)} {
+		"Sizes.Labels is -1, want 0 to 65536":                              ofHead(-1, 0),
+		"Sizes.TokenDimensions is 65537, want 0 to 65536":                  ofHead(0, 65537),
+		"1 Labels, 0 TokenLabels and TokenDimensions 2, want 0 of all but": ofHead(1, 2)} {
 		if _, err := Random(s, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", s, err, want)
 		}

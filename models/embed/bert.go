@@ -80,7 +80,7 @@ var bertNames = names{
 	firstNorm: true,
 	idle: []string{"embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.*",
 		"cls.*", "classifier.*", "lm_head.*", "qa_outputs.*"},
-	head: bertHead,
+	head: bertHead, tokenHead: labelHead,
 }
 
 // readBERT describes a BERT, a RoBERTa or an XLM-RoBERTa.
@@ -136,7 +136,8 @@ var distilNames = names{
 	firstNorm: true,
 	idle: []string{"embeddings.position_ids", "vocab_*", "qa_outputs.*", "pre_classifier.*",
 		"classifier.*"},
-	head: headNames{dense: "pre_classifier", out: "classifier", activation: nn.ReLU},
+	head:      headNames{dense: "pre_classifier", out: "classifier", activation: nn.ReLU},
+	tokenHead: labelHead,
 }
 
 func readDistilBERT(l *weights.Loader, kind string) *description {
@@ -173,7 +174,7 @@ var mpNames = names{
 	firstNorm: true,
 	idle: []string{"embeddings.position_ids", "pooler.dense.*", "lm_head.*", "qa_outputs.*",
 		"classifier.*"},
-	head: robertaHead,
+	head: robertaHead, tokenHead: labelHead,
 }
 
 func readMPNet(l *weights.Loader, kind string) *description {

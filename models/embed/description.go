@@ -57,7 +57,7 @@ type names struct {
 	normBias                   bool
 	firstNorm                  bool // the first layer has a norm before attention
 	idle                       []string
-	head                       headNames
+	head, tokenHead            headNames // tokenHead labels tokens
 }
 
 // norm has the weights of a LayerNorm or an RMSNorm. The latter has no bias.

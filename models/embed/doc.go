@@ -1,5 +1,5 @@
-// Package embed computes embeddings of texts and scores of pairs of texts with models of
-// sentence-transformers: [Open] opens a published folder or a GGUF file as a [Model].
+// Package embed computes embeddings of texts, scores of pairs of texts and labels with models of
+// sentence-transformers and transformers: [Open] opens a published folder or a GGUF file as a [Model].
 //
 //	m, err := embed.Open("all-MiniLM-L6-v2", embed.Options{})
 //	if err != nil {
@@ -19,6 +19,7 @@
 // names the file, the key and its value. Nothing unsupported is ignored or approximated.
 //
 // [Model.Rerank] scores texts for a query: with cross-encoders, with Qwen3-Reranker, or by MaxSim
-// with PyLate models (ColBERT), which have a vector for each token ([Model.EncodeQueries]). The
+// with PyLate models (ColBERT), which have a vector for each token ([Model.EncodeQueries]).
+// [Model.Classify], [Model.ZeroShot] and [Model.Entities] label texts and parts of them. The
 // README in this folder lists the files that are read.
 package embed

@@ -41,11 +41,16 @@ func (m *Model) encodeWith(ctx context.Context, prompt string, texts []string) (
 	if err := m.encodeInto(ctx, dst, prompt, texts); err != nil {
 		return nil, err
 	}
-	vectors := make([][]float32, len(texts))
-	for i := range vectors {
-		vectors[i] = dst[i*n:][:n:n]
+	return rowsOf(dst, len(texts), n), nil
+}
+
+// rowsOf cuts x into rows of n numbers.
+func rowsOf(x []float32, rows, n int) [][]float32 {
+	all := make([][]float32, rows)
+	for i := range all {
+		all[i] = x[i*n:][:n:n]
 	}
-	return vectors, nil
+	return all
 }
 
 // EncodeInto is [Model.Encode] into dst, a row of Dimensions numbers for each text. It allocates
@@ -67,7 +72,7 @@ func (m *Model) encodeInto(ctx context.Context, dst []float32, prompt string,
 	if err != nil {
 		return err
 	}
-	return m.compute(ctx, dst, tokens, nil, skip, false)
+	return m.compute(ctx, dst, tokens, nil, skip, outVectors)
 }
 
 // checkInto refuses a dst of another length than the vectors', and models without vectors.
@@ -111,7 +116,7 @@ func (m *Model) EncodeTokens(dst []float32, tokens [][]int32) error {
 			}
 		}
 	}
-	return m.compute(context.Background(), dst, tokens, nil, 0, false)
+	return m.compute(context.Background(), dst, tokens, nil, 0, outVectors)
 }
 
 // tokensOf returns the tokens of texts, each with the prompt before it.
@@ -132,12 +137,21 @@ type reading struct {
 	*Model
 	ctx    context.Context
 	before string // the prompt or the query
-	pairs  bool
+	pairs  pairing
 	within int // maximum of tokens of a text, 0 for the model's
 	inputs []string
 	reads  []tokenize.Read
 	errs   []error
 }
+
+// pairing is whether before and each of the inputs are read together as a pair.
+type pairing int
+
+const (
+	noPairs pairing = iota
+	queryAndText
+	textAndHypothesis // only the text, which is before, is cut
+)
 
 // readTogether is how many texts a worker tokenizes at a time: enough to pay for waking it.
 const readTogether = 8
@@ -177,9 +191,13 @@ func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) er
 func (r *reading) Work(part int) {
 	first := part * readTogether
 	for i := first; i < min(first+readTogether, len(r.inputs)) && r.ctx.Err() == nil; i++ {
-		if r.pairs {
+		switch r.pairs {
+		case queryAndText:
 			r.reads[i], r.errs[i] = r.pair(r.before, r.inputs[i])
-		} else {
+		case textAndHypothesis:
+			r.reads[i], r.errs[i] = r.texts.PairFirst(r.prepareText("", r.before),
+				r.prepareText("", r.inputs[i]))
+		default:
 			longest := cmp.Or(r.within, r.texts.Longest())
 			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepareText(r.before, r.inputs[i]), longest)
 		}
@@ -218,15 +236,15 @@ func (m *Model) skipped(prompt string) (int, error) {
 	return len(read.Tokens) - m.texts.After(), nil
 }
 
-// compute writes vectors or scores to dst, a row for each text, batch by batch.
+// compute writes vectors, scores or logits to dst, a row for each text, batch by batch.
 func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][]int32, skip int,
-	scores bool) error {
+	out output) error {
 	r, err := m.acquireRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer m.releaseRunner(r)
-	width := m.outWidth(scores)
+	width := m.outWidth(out)
 	for done := 0; done < len(tokens); {
 		n := m.batchSize(tokens[done:])
 		var kinds [][]int32
@@ -236,10 +254,10 @@ func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][
 		r.loadBatch(tokens[done:done+n], kinds)
 		r.forward()
 		rows := dst[done*width:][:n*width]
-		if scores {
-			r.scoreBatch(rows)
-		} else {
+		if out == outVectors {
 			r.poolBatch(rows, skip)
+		} else {
+			r.scoreBatch(rows, out)
 		}
 		r.checkFinite(rows, done, width)
 		if r.err != nil {

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,9 @@ type head struct {
 	out        weights.Linear
 	labels     []string
 	sigmoid    bool     // scores go through a sigmoid
+	problem    string   // problem_type of config.json, "" for none
+	tokens     bool     // tokens have labels, in place of texts
+	classes    []string // architectures of config.json
 	answers    *answers // replaces all but pooling and labels, nil for none
 }
 
@@ -40,15 +44,22 @@ var bertHead = headNames{dense: "@pooler.dense", out: "classifier", activation: 
 var robertaHead = headNames{dense: "classifier.dense", out: "classifier.out_proj",
 	activation: nn.Tanh}
 
+// labelHead labels tokens.
+var labelHead = headNames{out: "classifier"}
+
 // scoring are suffixes of the classes that compute scores of texts, or of pairs of them.
-var scoring = []string{"ForSequenceClassification", "ForTokenClassification",
-	"ForMultipleChoice", "ForNextSentencePrediction", "ForQuestionAnswering"}
+var scoring = []string{labelsTexts, labelsTokens, "ForMultipleChoice",
+	"ForNextSentencePrediction", "ForQuestionAnswering"}
+
+// The suffixes of classes with a head that is read.
+const labelsTexts, labelsTokens = "ForSequenceClassification", "ForTokenClassification"
 
 // labelsFile has the keys of config.json about a head.
 type labelsFile struct {
 	Architectures []string          `json:"architectures"`
 	Labels        map[string]string `json:"id2label"`
 	Count         *int              `json:"num_labels"`
+	Problem       string            `json:"problem_type"`
 	Older         string            `json:"sbert_ce_default_activation_function"`
 	Newer         *struct {
 		Activation string `json:"activation_fn"`
@@ -72,24 +83,42 @@ func (m *Model) loadHead(b *builder) {
 	}
 	var f labelsFile
 	b.JSON(configJSON, &f, strictjson.AnyKey)
-	scores := false
-	for _, class := range f.Architectures {
-		for _, suffix := range scoring {
-			scores = scores || strings.HasSuffix(class, suffix)
-		}
-	}
+	scoresTexts := slices.ContainsFunc(scoring, f.is)
 	has := m.names.head.out != "" && b.Has(m.names.head.out+".weight")
-	if !scores && !has || m.listed {
+	if m.listed {
+		return
+	}
+	if f.is(labelsTokens) {
+		m.loadTokenHead(b, &f)
+		return
+	}
+	if !scoresTexts && !has {
 		return
 	}
 	m.noVector = fmt.Errorf("%s: architectures is %q, which scores texts or pairs of texts, as "+
 		"cross-encoders do, and has no embeddings, want Rerank, or a modules.json that says how to make "+
 		"embeddings", configJSON, f.Architectures)
-	if !has || scores && !f.isSequence() {
+	if !has || scoresTexts && !f.is(labelsTexts) {
 		b.Check("", m.noVector)
 		return
 	}
-	m.head = m.readHead(b, &f)
+	m.head = m.readHead(b, &f, m.names.head)
+}
+
+// loadTokenHead loads the head of a model that labels tokens.
+func (m *Model) loadTokenHead(b *builder, f *labelsFile) {
+	n := m.names.tokenHead
+	if n.out == "" {
+		b.Check(configJSON, fmt.Errorf("architectures is %q, which labels tokens, and model_type is %q,"+
+			" want bert, distilbert, roberta, xlm-roberta, camembert, mpnet or modernbert", f.Architectures,
+			m.kind))
+		return
+	}
+	m.noVector = fmt.Errorf("%s: architectures is %q, which labels tokens and has no embeddings, want "+
+		"Entities", configJSON, f.Architectures)
+	m.head = m.readHead(b, f, n)
+	m.head.tokens = true
+	m.words = m.texts.Words()
 }
 
 // loadGGUFHead loads the head of a GGUF file whose pooling_type is 4. A file without label names
@@ -98,7 +127,7 @@ func (m *Model) loadGGUFHead(b *builder) {
 	if m.scored == nil {
 		return
 	}
-	n := &m.names.head
+	n := m.names.head
 	if !b.Has(n.out + ".weight") {
 		but := "no " + n.dense + ".weight either"
 		if b.Has(n.dense + ".weight") {
@@ -119,23 +148,29 @@ func (m *Model) loadGGUFHead(b *builder) {
 	if len(m.scored) == 0 {
 		f.Labels["0"] = "LABEL_0"
 	}
-	m.head = m.readHead(b, &f)
+	m.head = m.readHead(b, &f, n)
 }
 
-func (f *labelsFile) isSequence() bool {
-	for _, class := range f.Architectures {
-		if strings.HasSuffix(class, "ForSequenceClassification") {
-			return true
-		}
-	}
-	return false
+// is reports whether the name of a class ends in a suffix.
+func (f *labelsFile) is(suffix string) bool {
+	return slices.ContainsFunc(f.Architectures, func(class string) bool {
+		return strings.HasSuffix(class, suffix)
+	})
 }
 
-func (m *Model) readHead(b *builder, f *labelsFile) *head {
+// problems are the values of problem_type.
+var problems = []string{"", regression, multiLabel, "single_label_classification"}
+
+const regression, multiLabel = "regression", "multi_label_classification"
+
+func (m *Model) readHead(b *builder, f *labelsFile, n headNames) *head {
 	labels, err := f.names()
 	b.Check(configJSON, err)
-	n := m.names.head
-	h := &head{labels: labels, activation: n.activation, pooling: m.headPooling}
+	if !slices.Contains(problems, f.Problem) {
+		b.Check(configJSON, fmt.Errorf("problem_type is %q, want one of %q", f.Problem, problems[1:]))
+	}
+	h := &head{labels: labels, activation: n.activation, pooling: m.headPooling, problem: f.Problem,
+		classes: f.Architectures}
 	loadDense := func(name string, bias bool, out int) weights.Linear {
 		whole, at := strings.CutPrefix(name, "@")
 		if at {
@@ -209,8 +244,9 @@ func (f *labelsFile) sigmoid(labels int) (bool, error) {
 	return false, fmt.Errorf("activation_fn is %q, want Sigmoid or Identity", name)
 }
 
-// scoreBatch writes the scores of the batch, a row of all labels for each text.
-func (r *runner) scoreBatch(dst []float32) {
+// scoreBatch writes the logits of the batch, a row of all labels for each text. Scores may go
+// through a sigmoid.
+func (r *runner) scoreBatch(dst []float32, out output) {
 	h, n, first := r.head, len(r.lens), 0
 	r.pooled = resize(r.pooled, n*r.hidden)
 	for i, size := range r.lens {
@@ -222,6 +258,16 @@ func (r *runner) scoreBatch(dst []float32) {
 		r.try(h.answers.score(r.pool, dst, x))
 		return
 	}
+	r.applyHead(dst, x)
+	if h.sigmoid && out == outScores {
+		x := attn.BHLD(dst, 1, 1, n, len(h.labels))
+		r.try(nn.Activate(r.pool, x, x, nn.Sigmoid))
+	}
+}
+
+// applyHead writes the logits of rows.
+func (r *runner) applyHead(dst []float32, x attn.Tensor) {
+	h, n := r.head, x.L
 	if h.dense != nil {
 		r.next = resize(r.next, n*r.hidden)
 		y := attn.BHLD(r.next, 1, 1, n, r.hidden)
@@ -238,12 +284,10 @@ func (r *runner) scoreBatch(dst []float32) {
 	if r.err == nil {
 		r.err = h.out.Multiply(r.pool, out, x)
 	}
-	if h.sigmoid {
-		r.try(nn.Activate(r.pool, out, out, nn.Sigmoid))
-	}
 }
 
-// Labels returns the names of the scores, nil for a model that makes vectors.
+// Labels returns the names of scores and classes in the order of their numbers, nil for a model that
+// makes vectors.
 func (m *Model) Labels() []string {
 	if m.head == nil {
 		return nil
@@ -270,7 +314,7 @@ func (m *Model) RerankContext(ctx context.Context, query string, texts []string)
 	if m.late != nil {
 		return m.maxSims(ctx, query, texts)
 	}
-	if m.head != nil && len(m.head.labels) != 1 {
+	if m.head != nil && !m.head.tokens && len(m.head.labels) != 1 {
 		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns a score for "+
 			"each, or a model with one", m.path, m.head.labels)
 	}
@@ -283,28 +327,41 @@ func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := len(m.head.labels)
-	rows := make([][]float32, len(texts))
-	for i := range rows {
-		rows[i] = all[i*n:][:n:n]
+	return rowsOf(all, len(texts), len(m.head.labels)), nil
+}
+
+// checkScores refuses models that do not score texts.
+func (m *Model) checkScores() error {
+	switch {
+	case m.head == nil:
+		return fmt.Errorf("embed: %s: %w", m.path, errNoHead)
+	case m.head.tokens:
+		return fmt.Errorf("embed: %s: architectures is %q, which labels tokens, want Entities, or a "+
+			"model whose class ends in %s", m.path, m.head.classes, labelsTexts)
 	}
-	return rows, nil
+	return nil
 }
 
 func (m *Model) scores(ctx context.Context, query string, texts []string) ([]float32, error) {
-	if m.head == nil {
-		return nil, fmt.Errorf("embed: %s: %w", m.path, errNoHead)
+	if err := m.checkScores(); err != nil {
+		return nil, err
 	}
-	r := &reading{Model: m, ctx: ctx, before: query, pairs: true, inputs: texts}
+	return m.pairLogits(ctx, queryAndText, query, texts, outScores)
+}
+
+// pairLogits returns a row of scores or logits for each pair of a text and another one.
+func (m *Model) pairLogits(ctx context.Context, pairs pairing, first string, others []string,
+	out output) ([]float32, error) {
+	r := &reading{Model: m, ctx: ctx, before: first, pairs: pairs, inputs: others}
 	if err := r.readAll((*Model).checkPair); err != nil {
 		return nil, err
 	}
-	tokens, segments := make([][]int32, len(texts)), make([][]int32, len(texts))
-	for i := range texts {
+	tokens, segments := make([][]int32, len(others)), make([][]int32, len(others))
+	for i := range others {
 		tokens[i], segments[i] = r.reads[i].Tokens, r.reads[i].Segments
 	}
-	dst := make([]float32, len(texts)*len(m.head.labels))
-	if err := m.compute(ctx, dst, tokens, segments, 0, true); err != nil {
+	dst := make([]float32, len(others)*len(m.head.labels))
+	if err := m.compute(ctx, dst, tokens, segments, 0, out); err != nil {
 		return nil, err
 	}
 	return dst, nil
@@ -329,10 +386,19 @@ func (m *Model) checkPair(text int, read *tokenize.Read) error {
 	return m.checkRead(text, read)
 }
 
+// output is what compute writes for each text.
+type output int
+
+const (
+	outVectors output = iota
+	outScores         // of the head, by what the files say of its activation
+	outLogits         // of the head
+)
+
 // outWidth returns how many numbers compute writes for a text.
-func (m *Model) outWidth(scores bool) int {
-	if scores {
-		return len(m.head.labels)
+func (m *Model) outWidth(out output) int {
+	if out == outVectors {
+		return m.Dimensions()
 	}
-	return m.Dimensions()
+	return len(m.head.labels)
 }

@@ -28,12 +28,13 @@ type Model struct {
 	tables   tables
 	all      []layer
 	final    *norm
-	distance []float32 // the bias of each head, query and key
-	head     *head     // nil for none
-	noVector error     // error of Encode, nil if there are vectors
-	noEnd    error     // why texts lack the last token that lasttoken pooling needs
-	scored   []string  // labels of a GGUF file that scores, nil for others
-	matrices int       // bytes of matrices
+	distance []float32       // the bias of each head, query and key
+	head     *head           // nil for none
+	words    *tokenize.Words // which tokens begin words, for a head that labels tokens
+	noVector error           // error of Encode, nil if there are vectors
+	noEnd    error           // why texts lack the last token that lasttoken pooling needs
+	scored   []string        // labels of a GGUF file that scores, nil for others
+	matrices int             // bytes of matrices
 
 	pool   *attn.Pool
 	mutex  sync.Mutex
@@ -130,7 +131,11 @@ func readDescription(l *weights.Loader) *description {
 		}
 	}
 	if read == nil {
-		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", kind, knownKinds()))
+		why := ""
+		if strings.HasPrefix(kind, "deberta") {
+			why = ", whose attention by distance is not supported yet"
+		}
+		l.Check(configJSON, fmt.Errorf("model_type is %q%s, want one of %s", kind, why, knownKinds()))
 		return nil
 	}
 	return read(l, kind)

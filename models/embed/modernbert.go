@@ -15,9 +15,12 @@ var modernNames = names{
 	final: "final_norm", layer: "layers.%d.", input: []string{"attn.Wqkv"}, output: "attn.Wo",
 	attentionNorm: "attn_norm", up: []string{"mlp.Wi"}, down: "mlp.Wo", ffnNorm: "mlp_norm",
 	idle: []string{"head.*", "decoder.*", "classifier.*"},
-	head: headNames{dense: "head.dense", norm: "head.norm", out: "classifier", activation: nn.GELU,
-		noBias: true},
+	head: modernHead, tokenHead: modernHead,
 }
+
+// modernHead is the head for texts and for tokens.
+var modernHead = headNames{dense: "head.dense", norm: "head.norm", out: "classifier",
+	activation: nn.GELU, noBias: true}
 
 // modernIdle are keys without effect: settings of training and of implementations.
 var modernIdle = strictjson.Idle{

@@ -13,9 +13,12 @@ import (
 )
 
 // Sizes are the sizes of a random BERT. With Labels it is a cross-encoder with that number of
-// labels, one for Rerank. With TokenDimensions it is a ColBERT, whose tokens have vectors of that
-// length. With neither it makes a vector of each text.
-type Sizes struct{ Layers, Hidden, Heads, FFN, Vocab, Labels, TokenDimensions int }
+// labels, one for Rerank. With TokenLabels it labels tokens, for Entities. With TokenDimensions it
+// is a ColBERT, whose tokens have vectors of that length. With none it makes a vector of each text.
+type Sizes struct {
+	Layers, Hidden, Heads, FFN, Vocab    int
+	Labels, TokenLabels, TokenDimensions int
+}
 
 // Random returns a BERT of random weights and a random vocabulary for benchmarks and tests. Its
 // vectors and scores mean nothing.
@@ -42,6 +45,8 @@ func Random(s Sizes, o Options) (*Model, error) {
 	switch {
 	case s.Labels > 0:
 		m.scoreRandom(b, s.Labels)
+	case s.TokenLabels > 0:
+		m.labelRandom(b, s.TokenLabels)
 	case s.TokenDimensions > 0:
 		m.makeLate(b, s.TokenDimensions)
 	}
@@ -51,23 +56,34 @@ func Random(s Sizes, o Options) (*Model, error) {
 	return m.start()
 }
 
-// checkKind validates Labels and TokenDimensions.
+// checkKind validates the sizes of heads, of which a model has one.
 func (s *Sizes) checkKind() error {
-	if s.Labels != 0 && s.TokenDimensions != 0 {
-		return fmt.Errorf("embed: Sizes has %d Labels and TokenDimensions %d, want 0 of one of both",
-			s.Labels, s.TokenDimensions)
-	}
-	for name, n := range map[string]int{"Labels": s.Labels, "TokenDimensions": s.TokenDimensions} {
-		if n < 0 || n > 1<<16 {
-			return fmt.Errorf("embed: Sizes.%s is %d, want 0 to %d", name, n, 1<<16)
+	heads := 0
+	for _, of := range []struct {
+		name string
+		n    int
+	}{{"Labels", s.Labels}, {"TokenLabels", s.TokenLabels}, {"TokenDimensions", s.TokenDimensions}} {
+		if of.n < 0 || of.n > 1<<16 {
+			return fmt.Errorf("embed: Sizes.%s is %d, want 0 to %d", of.name, of.n, 1<<16)
 		}
+		heads += min(of.n, 1)
+	}
+	if heads > 1 {
+		return fmt.Errorf("embed: Sizes has %d Labels, %d TokenLabels and TokenDimensions %d, want 0 of "+
+			"all but one", s.Labels, s.TokenLabels, s.TokenDimensions)
 	}
 	return nil
 }
 
+// labelRandom turns the model into one that labels tokens.
+func (m *Model) labelRandom(b *builder, labels int) {
+	m.loadTokenHead(b, &labelsFile{Count: &labels})
+	m.noVector = errors.New("it has Sizes.TokenLabels, want Entities")
+}
+
 // scoreRandom turns the model into a cross-encoder.
 func (m *Model) scoreRandom(b *builder, labels int) {
-	m.head = m.readHead(b, &labelsFile{Count: &labels})
+	m.head = m.readHead(b, &labelsFile{Count: &labels}, m.names.head)
 	m.noVector = errors.New("it has Sizes.Labels, want Rerank or Scores")
 }
 

@@ -99,8 +99,23 @@ func limitTexts(l *weights.Loader, t *Texts, longest, positions int) {
 // Longest is how many tokens a text may have.
 func (t *Texts) Longest() int { return t.longest }
 
+// Before is how many tokens stand before each text.
+func (t *Texts) Before() int { return len(t.before) }
+
 // After is how many tokens stand behind each text.
 func (t *Texts) After() int { return len(t.after) }
+
+// Room is how many tokens of its own a text may have.
+func (t *Texts) Room() int { return max(0, t.longest-len(t.before)-len(t.after)) }
+
+// Around returns tokens of a text with the tokens that stand around each text.
+func (t *Texts) Around(spans []Span) []int32 {
+	ids := narrow(t.before)
+	for _, s := range spans {
+		ids = append(ids, s.Token)
+	}
+	return append(ids, narrow(t.after)...)
+}
 
 // Shorten lets texts have fewer tokens.
 func (t *Texts) Shorten(longest int) error {
@@ -129,7 +144,28 @@ func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
 
 // Pair returns the tokens of two texts that are read together. Where they are too long, the longer
 // one loses tokens at its end first, as "longest_first" of Hugging Face's tokenizers has it.
-func (t *Texts) Pair(first, second string) (r Read, err error) {
+func (t *Texts) Pair(first, second string) (Read, error) {
+	return t.pairCut(first, second, func(a, b, room int) (int, int, error) {
+		a, b = longestFirst(a, b, room)
+		return a, b, nil
+	})
+}
+
+// PairFirst is Pair of which only the first text loses tokens, as with "only_first". It is an error
+// if the second one leaves no room for a token of the first.
+func (t *Texts) PairFirst(first, second string) (Read, error) {
+	return t.pairCut(first, second, func(a, b, room int) (int, int, error) {
+		if a+b > room && b >= room {
+			return 0, 0, fmt.Errorf("the second text of the pair has %d tokens, want less than %d, the "+
+				"room for both", b, room)
+		}
+		return min(a, room-b), b, nil
+	})
+}
+
+// pairCut is Pair with a function that says how many tokens each text keeps.
+func (t *Texts) pairCut(first, second string, cut func(a, b, room int) (int, int, error)) (r Read,
+	err error) {
 	if err = cmp.Or(t.noPair, errorIf(t.pair == nil, "the post_processor has no template for pairs, "+
 		"want one")); err != nil {
 		return r, fmt.Errorf("%s: %w", t.file, err)
@@ -148,7 +184,10 @@ func (t *Texts) Pair(first, second string) (r Read, err error) {
 			room--
 		}
 	}
-	keptA, keptB := longestFirst(len(a), len(b), max(0, room))
+	keptA, keptB, err := cut(len(a), len(b), max(0, room))
+	if err != nil {
+		return r, err
+	}
 	r.Left = len(a) - keptA + len(b) - keptB
 	var ids []int
 	for _, p := range t.pair {
