@@ -1,5 +1,6 @@
 // Package embed computes embeddings of texts, scores of pairs of texts and labels with models of
-// sentence-transformers and transformers: [Open] opens a published folder or a GGUF file as a [Model].
+// sentence-transformers and transformers: [Open] opens a published folder or a GGUF file as a
+// [Model].
 //
 //	m, err := embed.Open("all-MiniLM-L6-v2", embed.Options{})
 //	if err != nil {
