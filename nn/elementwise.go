@@ -54,12 +54,15 @@ const (
 	Softplus
 	// Exp is [attn.Exp].
 	Exp
+	// QuickGELU is the approximation of GELU in CLIP, x·σ(float32(1.702)·x) + 0 with [Sigmoid], each
+	// operation rounded. No zero is negative, and −Inf gives 0.
+	QuickGELU
 
 	activations
 )
 
 var activationNames = [...]string{"None", "SiLU", "GELU", "GELUTanh", "ReLU", "ReLUSquared",
-	"Sigmoid", "Tanh", "Softplus", "Exp"}
+	"Sigmoid", "Tanh", "Softplus", "Exp", "QuickGELU"}
 
 func (a Activation) String() string {
 	if a < 0 || a >= activations {
@@ -71,11 +74,12 @@ func (a Activation) String() string {
 // functions maps activations to the functions of kernels.
 var functions = [...]elements.Function{SiLU: elements.SiLU, GELU: elements.GELU,
 	GELUTanh: elements.GELUTanh, ReLU: elements.ReLU, ReLUSquared: elements.ReLUSquared,
-	Sigmoid: elements.Sigmoid, Tanh: elements.Tanh, Softplus: elements.Softplus, Exp: elements.Exp}
+	Sigmoid: elements.Sigmoid, Tanh: elements.Tanh, Softplus: elements.Softplus, Exp: elements.Exp,
+	QuickGELU: elements.QuickGELU}
 
 func checkActivation(name string, a Activation) error {
 	if a < 0 || a >= activations {
-		return views.Fail(attn.ErrOption, "%s is %v, want None to Exp", name, a)
+		return views.Fail(attn.ErrOption, "%s is %v, want None to QuickGELU", name, a)
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ func of(a Activation, x float32) float32 {
 		return f32.Softplus(x)
 	case Exp:
 		return f32.Exp(x)
+	case QuickGELU:
+		return f32.QuickGELU(x)
 	}
 	return x
 }
@@ -139,7 +141,7 @@ func TestAddViews(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for got, want := range map[string]string{None.String(): "None", Exp.String(): "Exp",
-		Activation(-1).String(): "Activation(-1)", activations.String(): "Activation(10)",
+		Activation(-1).String(): "Activation(-1)", activations.String(): "Activation(11)",
 		NoScaling.String(): "NoScaling", LongRope.String(): "LongRope",
 		scalingTypes.String(): "RopeScalingType(6)"} {
 		if got != want {

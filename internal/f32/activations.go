@@ -17,6 +17,17 @@ func SiLU(x float32) float32 {
 	return x/float32(1+Exp(-x)) + 0
 }
 
+// QuickAlpha is the factor of QuickGELU.
+const QuickAlpha float32 = 1.702
+
+// QuickGELU is x·σ(1.702·x) + 0, each operation rounded: +0 for −Inf.
+func QuickGELU(x float32) float32 {
+	if x < -math.MaxFloat32 {
+		return 0
+	}
+	return float32(x*Sigmoid(float32(QuickAlpha*x))) + 0
+}
+
 // The constants of Pow2. Adding pow2Bias to w rounds it to an integer n and leaves n + 1023, the
 // biased exponent of 2ⁿ, in the low bits of the sum. The polynomial is the minimax one for the
 // relative error of 2^f on |f| ≤ ½ with the constant term 1; error 2⁻³⁴.

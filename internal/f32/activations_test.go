@@ -21,6 +21,9 @@ var smooths = []smooth{
 	{"Sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 2.5, math.NaN(),
 		-88.7},
 	{"SiLU", SiLU, func(x float64) float64 { return x / (1 + math.Exp(-x)) }, 2.5, math.NaN(), -88.7},
+	{"QuickGELU", QuickGELU, func(x float64) float64 {
+		return x / (1 + math.Exp(-float64(float32(QuickAlpha*float32(x)))))
+	}, 3, math.NaN(), -52},
 	{"GELU", GELU, func(x float64) float64 { return x * math.Erfc(-x/math.Sqrt2) / 2 }, 2,
 		-0.7517915246935645, -200},
 	{"GELUTanh", GELUTanh, func(x float64) float64 {

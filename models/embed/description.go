@@ -133,14 +133,14 @@ var usualKeys = sizeKeys{hidden: "hidden_size", layers: "num_hidden_layers",
 // activations maps names in configs to activations.
 var activations = map[string]nn.Activation{"gelu": nn.GELU, "gelu_new": nn.GELUTanh,
 	"gelu_pytorch_tanh": nn.GELUTanh, "gelu_python": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU,
-	"swish": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "linear": nn.None}
+	"swish": nn.SiLU, "quick_gelu": nn.QuickGELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "linear": nn.None}
 
 // setActivation sets the activation by its name in a config.
 func (d *description) setActivation(key, name string) error {
 	a, ok := activations[name]
 	if !ok {
-		return fmt.Errorf("%s is %q, want gelu, gelu_new, gelu_python, gelu_pytorch_tanh, linear, relu, "+
-			"sigmoid, silu, swish or tanh", key, name)
+		return fmt.Errorf("%s is %q, want gelu, gelu_new, gelu_python, gelu_pytorch_tanh, linear, "+
+			"quick_gelu, relu, sigmoid, silu, swish or tanh", key, name)
 	}
 	d.activation = a
 	return nil

@@ -167,6 +167,7 @@ const (
 	Tanh
 	Softplus
 	Exp
+	QuickGELU
 	Functions
 )
 
@@ -189,6 +190,8 @@ func (f Function) of(x float32) float32 {
 		return f32.Tanh(x)
 	case Softplus:
 		return f32.Softplus(x)
+	case QuickGELU:
+		return f32.QuickGELU(x)
 	}
 	return f32.Exp(x)
 }

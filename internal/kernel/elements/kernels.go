@@ -228,6 +228,9 @@ func activateStep(isa tuning.ISA, dst, x *float32, n int, f Function, a Ahead) {
 		softplusStep(isa, dst, x, n, a)
 	case Exp:
 		expAllSIMD(dst, x, n, a.X, a.Dst)
+	case QuickGELU:
+		gateClampedSIMD(dst, x, &zeros[0], n, f32.QuickAlpha, float32(math.Inf(1)), a.X, a.Dst)
+		addSIMD(dst, dst, &zeros[0], n, 0, a.Dst)
 	}
 }
 
