@@ -18,6 +18,7 @@ import (
 //go:generate go run ./gen -out internal/kernel/floats/floats_amd64.s
 //go:generate go run ./gen -out internal/kernel/narrow/narrow_amd64.s
 //go:generate go run ./gen -out internal/kernel/pairs/pairs_amd64.s
+//go:generate go run ./gen -out internal/kernel/pairs/pairtiles_amd64.s
 //go:generate go run ./gen -out internal/kernel/integers/tiles_amd64.s
 //go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
 //go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s

@@ -255,3 +255,34 @@ func TestBFloat16Errors(t *testing.T) {
 		mustFail(t, typ.String(), err, ErrOption)
 	}
 }
+
+// BenchmarkBFloat16 is products in bfloat16, over those in float32 by the same weights in F32, and
+// in BF16. Matrices take turns, so that they come out of memory.
+func BenchmarkBFloat16(b *testing.B) {
+	const n, copies = 4096, 3
+	pool := NewPool(2)
+	defer pool.Close()
+	w := tensor(random(b.Name()), normal, 1, 1, n, n)
+	packed := func(c MatrixConfig) (next func() *Matrix) {
+		var ms [copies]*Matrix
+		for i := range ms {
+			m, err := pool.PackMatrix(w, c)
+			must(b, err)
+			b.Cleanup(func() { must(b, m.Close()) })
+			ms[i] = m
+		}
+		turn := 0
+		return func() *Matrix { turn++; return ms[turn%copies] }
+	}
+	ours := packed(MatrixConfig{BFloat16: true})
+	for _, format := range []Format{F32, BF16} {
+		others := packed(MatrixConfig{Format: format})
+		for _, rows := range []int{1, 2, 4, 8, 16, 32, 128, 512} {
+			dst, a := zeros(1, 1, rows, n), tensor(random("a"), normal, 1, 1, rows, n)
+			b.Run(fmt.Sprintf("%v/rows=%d", format, rows), func(b *testing.B) {
+				ratio(b, func() error { return ours().MatMul(dst, a, nil) },
+					func() error { return others().MatMul(dst, a, nil) })
+			})
+		}
+	}
+}

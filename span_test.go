@@ -492,7 +492,7 @@ func TestTypedAhead(t *testing.T) {
 		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
 		{tuning.AVX2, I8, 1, 4, 8192 + 3*2048},
 	} {
-		row.ISA, row.DotProduct, row.AMX = c.isa, false, false
+		row.ISA, row.DotProduct, row.AMX, row.AMXBFloat16 = c.isa, false, false, false
 		useTuning(t, row)
 		if _, got := kernel.TypedKernel(&tuned, kernel.Format(c.format), c.rows); got != c.side {
 			t.Errorf("%+v: %d panels side by side", c, got)

@@ -21,6 +21,7 @@ const (
 	opTileConfig = 0x49
 	opTileMove   = 0x4b
 	opTileDot    = 0x5e
+	opTilePairs  = 0x5c
 
 	prefixNone = 0
 	prefix66   = 1
@@ -53,24 +54,26 @@ func tileStore(t tile, to Mem) {
 		fmt.Sprintf("tilestored %s, tmm%d", amxAddress(to), t))
 }
 
-// tileDot is an instruction that adds products of four bytes: of a, rows of bytes, and b, rows of
-// groups of four bytes for each column.
+// tileDot is an instruction that adds products of four bytes, or of pairs of bfloat16: of a, rows of
+// them, and b, rows of groups of four bytes for each column.
 type tileDot struct {
-	name   string
-	prefix int
+	name           string
+	opcode, prefix int
 }
 
 var (
-	signedDot   = tileDot{"tdpbssd", prefixF2} // both have signs
-	unsignedDot = tileDot{"tdpbusd", prefix66} // b has signs, a has none
+	signedDot   = tileDot{"tdpbssd", opTileDot, prefixF2} // both have signs
+	unsignedDot = tileDot{"tdpbusd", opTileDot, prefix66} // b has signs, a has none
 
 	// a has signs, b has none
-	signedByUnsigned = tileDot{"tdpbsud", prefixF3}
+	signedByUnsigned = tileDot{"tdpbsud", opTileDot, prefixF3}
+
+	pairDot = tileDot{"tdpbf16ps", opTilePairs, prefixF3}
 )
 
 // add adds products of a and b to sum.
 func (d tileDot) add(b, a, sum tile) {
-	emitVEXRegister(opTileDot, d.prefix, int(sum), int(a), int(b),
+	emitVEXRegister(d.opcode, d.prefix, int(sum), int(a), int(b),
 		fmt.Sprintf("%s tmm%d, tmm%d, tmm%d", d.name, sum, a, b))
 }
 

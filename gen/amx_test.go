@@ -23,13 +23,14 @@ var vexWords = regexp.MustCompile(
 func TestTileWords(t *testing.T) {
 	var words, want []string
 	for _, file := range []string{"../internal/kernel/integers/tiles_amd64.s",
-		"../internal/kernel/blockwise/blocktiles_amd64.s"} {
+		"../internal/kernel/blockwise/blocktiles_amd64.s",
+		"../internal/kernel/pairs/pairtiles_amd64.s"} {
 		for _, m := range tileWords.FindAllStringSubmatch(assemblyText(t, file), -1) {
 			words = append(words, strings.ReplaceAll(m[2], "; ", "\n"))
 			want = append(want, m[1])
 		}
 	}
-	checkWords(t, "+amx-tile,+amx-int8", words, want)
+	checkWords(t, "+amx-tile,+amx-int8,+amx-bf16", words, want)
 }
 
 // The words of macros of AVX-VNNI are what the comments beside them say, and the names.

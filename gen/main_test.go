@@ -26,7 +26,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
 	for _, file := range []string{"kernel_amd64.s", "internal/kernel/floats/floats_amd64.s",
 		"internal/kernel/narrow/narrow_amd64.s", "internal/kernel/integers/tiles_amd64.s",
-		"internal/kernel/pairs/pairs_amd64.s",
+		"internal/kernel/pairs/pairs_amd64.s", "internal/kernel/pairs/pairtiles_amd64.s",
 		"internal/kernel/integers/integers_amd64.s", "internal/kernel/blockwise/blocktiles_amd64.s",
 		"internal/kernel/int4/int4_amd64.s",
 		"internal/kernel/elements/elements_amd64.s", "internal/kernel/blockwise/blockwise_amd64.s",

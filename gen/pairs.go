@@ -19,6 +19,7 @@ func pairKernels() {
 	pairAccumulateKernel("accumulatePairsSIMD", false)
 	pairAccumulateKernel("accumulatePairsAVX512", true)
 	roundPairsKernel()
+	putGroupsKernel()
 }
 
 const (
@@ -318,6 +319,31 @@ func roundPairsKernel() {
 		ADDQ(imm(vector), x)
 		ADDQ(imm(vector), dst)
 	})
+	finish()
+}
+
+// putGroupsKernel rounds groups of 32 numbers and leaves halves, groups some way apart.
+func putGroupsKernel() {
+	TEXT("putGroupsSIMD", noSplit, "func(dst *uint16, x *float32, n, stride int)")
+	dst, x, n, stride := param("dst"), param("x"), param("n"), param("stride")
+	ADDQ(stride, stride)
+	Label("group")
+	for i := range 2 {
+		var v [2]reg.VecVirtual
+		for j := range v {
+			v[j] = YMM()
+			VMOVUPS(Mem{Base: x, Disp: (2*i + j) * vector}, v[j])
+			v[j] = roundedPairs(v[j])
+			VPSRLD(Imm(16), v[j], v[j])
+		}
+		VPACKUSDW(v[1], v[0], v[0])
+		VPERMQ(Imm(0xd8), v[0], v[0])
+		VMOVDQU(v[0], Mem{Base: dst, Disp: i * vector})
+	}
+	ADDQ(imm(4*vector), x)
+	ADDQ(stride, dst)
+	SUBQ(imm(2*pairsOfGroup), n)
+	JNE(LabelRef("group"))
 	finish()
 }
 

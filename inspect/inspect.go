@@ -33,3 +33,12 @@ func Tiles() (used bool, why string) {
 	t := tuning.HostTiles()
 	return t.Use, t.Why
 }
+
+// BFloat16Tiles is Tiles of products in bfloat16: the tiles of AMX-BF16.
+func BFloat16Tiles() (used bool, why string) {
+	t := tuning.HostTiles()
+	if t.Use && !t.BFloat16 {
+		return false, "this CPU has no AMX-BF16"
+	}
+	return t.BFloat16, t.Why
+}

@@ -54,6 +54,7 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	used, reason := inspect.DotProduct()
 	line("integers", integers(attn.Implementation(), used, reason))
 	line("tiles", tiles(inspect.Tiles()))
+	line("bfloat16", bfloat16(inspect.BFloat16Tiles()))
 	line("all features", strings.Join(c.FeatureSet(), " "))
 	return nil
 }
@@ -174,6 +175,14 @@ func tiles(used bool, reason string) string {
 			"matrices of blocks: " + reason
 	}
 	return "not used: " + reason
+}
+
+// bfloat16 says what multiplies in bfloat16 (MatrixConfig.BFloat16), and whether and why tiles do.
+func bfloat16(used bool, reason string) string {
+	if used {
+		return "TDPBF16PS for many rows: " + reason
+	}
+	return "multiply-adds in float32, without tiles: " + reason
 }
 
 // lacking names the first missing feature that all assembly needs.

@@ -93,6 +93,16 @@ func TestPrintFact(t *testing.T) {
 	}
 }
 
+func TestBFloat16(t *testing.T) {
+	if got, want := bfloat16(true, "AMX-BF16"), "TDPBF16PS for many rows: AMX-BF16"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	const want = "multiply-adds in float32, without tiles: ATTN_AMX=off"
+	if got := bfloat16(false, "ATTN_AMX=off"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestWhy(t *testing.T) {
 	t.Setenv("ATTN_ISA", "generic")
 	if got := why("generic", runtime.GOARCH); !strings.Contains(got, "ATTN_ISA=generic") {

@@ -450,6 +450,8 @@ func (p *projection) partition(workers int) {
 	}
 	p.rows, p.cols = partOfRows(p.dst.L, Rows, p.evenRows()), 2*Cols
 	switch {
+	case p.pairTiles():
+		p.rows, p.cols = partOfRows(p.dst.L, tiledRows, p.evenRows()), fewRowsCols
 	case p.m.blocks == 0 && p.dst.L <= narrow.MaxRows:
 		p.cols = fewRowsCols
 	case workers == 1 && p.m.int8 && p.dst.L > Rows:
@@ -465,7 +467,7 @@ func (p *projection) partition(workers int) {
 	if workers == 1 {
 		return
 	}
-	if p.dst.L <= narrow.MaxRows {
+	if p.dst.L <= narrow.MaxRows && !p.pairTiles() {
 		for p.cols > panel && p.tasks() < workers*tuning.TasksPerWorker {
 			p.cols /= 2
 		}
@@ -509,8 +511,8 @@ func (m *Matrix) sharesWidened() bool {
 // gathers reports whether sums between parts of the inner steps are kept in scratch memory. (With a
 // matrix of fewer bits, the widened columns need the cache.)
 func (p *projection) gathers() bool {
-	return (p.m.format == kernel.F32 || p.m.format == kernel.Pairs) && p.m.inner > Inner &&
-		gathers(p.inputs.t, &p.dst)
+	return (p.m.format == kernel.F32 || p.m.format == kernel.Pairs && !p.pairTiles()) &&
+		p.m.inner > Inner && gathers(p.inputs.t, &p.dst)
 }
 
 // gathers reports whether an output has so many rows, so far apart, that each is in a page of its
@@ -546,6 +548,9 @@ func (p *projection) block(i int) productBlock {
 // evenRows is the number of rows that kernels compute together: blocks divide rows at multiples of
 // it.
 func (p *projection) evenRows() int {
+	if p.pairTiles() {
+		return 2 * tuning.AMXRows
+	}
 	if p.m.int8 && p.inputs.t.AMX {
 		return tuning.AMXRows
 	}

@@ -103,7 +103,7 @@ func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 		x.blocks = w.blocks
 	}
 	if x.needs&needsPairs != 0 {
-		w.pairs.Fit(rows, d)
+		w.pairs.Fit(x.t, rows, d)
 		x.pairs = w.pairs
 	}
 	return x, true

@@ -18,6 +18,7 @@ import (
 type Memory struct {
 	k, s     []float32         // packed columns, and sums of products
 	halves   []uint16          // packed columns on their way into pairs
+	tiles    []float32         // sums of products by tiles
 	rotated  []float32         // rows on their way into a product
 	rounded  integers.Rows     // the same as integers
 	scales   []float32         // and their scales

@@ -131,6 +131,10 @@ func (p *projection) multiplyInt8(u *productBlock) {
 
 // multiplyPairs computes a block of the product in bfloat16.
 func (p *projection) multiplyPairs(u *productBlock) {
+	if p.pairTiles() {
+		p.multiplyPairTiles(u)
+		return
+	}
 	first := p.inputRow(u)
 	for k := 0; k < p.m.inner; k += Inner {
 		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)

@@ -4,8 +4,9 @@ import "fmt"
 
 // Tiles says whether products of integers may go through the tiles of AMX, and if not, why.
 type Tiles struct {
-	Use bool
-	Why string // in a few words, also where they are used
+	Use      bool
+	BFloat16 bool   // and those in bfloat16, too
+	Why      string // in a few words, also where they are used
 }
 
 // tilesAsked obeys the environment variable ATTN_AMX. request asks the system for the registers,

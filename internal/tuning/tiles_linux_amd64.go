@@ -22,13 +22,16 @@ func requestTiles() Tiles {
 	)
 	others := cpuid.CPU.Supports(cpuid.AVX512VBMI, cpuid.AVX512VNNI)
 	if emulatedTiles != "" {
-		return Tiles{Use: others, Why: "AMX-INT8 is emulated"}
+		return Tiles{Use: others, BFloat16: others, Why: "AMX is emulated"}
 	}
 	if !others || !cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8) {
 		return Tiles{Why: "this CPU has no AMX-INT8"}
 	}
 	if _, _, err := unix.Syscall(unix.SYS_ARCH_PRCTL, requestPermission, tileData, 0); err != 0 {
 		return Tiles{Why: fmt.Sprintf("the system refuses its registers: %v", err)}
+	}
+	if cpuid.CPU.Supports(cpuid.AMXBF16) {
+		return Tiles{Use: true, BFloat16: true, Why: "this CPU has AMX-INT8 and AMX-BF16"}
 	}
 	return Tiles{Use: true, Why: "this CPU has AMX-INT8"}
 }

@@ -8,7 +8,7 @@ import "testing"
 func TestEmulatedTiles(t *testing.T) {
 	defer func(before string) { emulatedTiles = before }(emulatedTiles)
 	emulatedTiles = "yes"
-	if got := requestTiles(); got.Why != "AMX-INT8 is emulated" {
+	if got := requestTiles(); got.Why != "AMX is emulated" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -97,6 +97,9 @@ type Row struct {
 	MinAMXMatrixRows int  // from that many on by a matrix of integers,
 	MinAMXBlockRows  int  // and by one of blocks, of which only whole tiles of rows are
 
+	AMXBFloat16    bool // products in bfloat16 go through tiles, too,
+	MinAMXPairRows int  // from that many rows on, 0 if there are no such kernels
+
 	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
 	// its prefetches are further apart.
 	MinInt8Rows16 int
@@ -141,7 +144,7 @@ var table = []Row{
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
+		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
 		TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
@@ -154,7 +157,7 @@ var table = []Row{
 		PrefetchOne:    6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
+		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
@@ -166,7 +169,7 @@ var table = []Row{
 		Reads: PagedReads, QuarterSteps: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
 		PrefetchBlocks: 2048, PrefetchRows: 4096,
-		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
+		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
 		TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
@@ -175,7 +178,7 @@ var table = []Row{
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
+		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
 		TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
@@ -192,6 +195,7 @@ func Host() Row {
 	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
 	row.DotProduct = HasDotProduct(row.ISA)
 	row.AMX = HostTiles().Use && row.MinAMXRows > 0
+	row.AMXBFloat16 = HostTiles().BFloat16 && row.MinAMXPairRows > 0
 	return row
 }
 

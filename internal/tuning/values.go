@@ -60,6 +60,8 @@ var fields = []Field{
 	{Name: "MinAMXRows", Most: never},
 	{Name: "MinAMXMatrixRows", Most: never},
 	{Name: "MinAMXBlockRows", Most: never},
+	{Name: "AMXBFloat16", Most: 1}, // likewise
+	{Name: "MinAMXPairRows", Most: never},
 }
 
 // Of returns the field of a row.
@@ -130,6 +132,17 @@ func (t *Row) Check() error {
 	case t.AMX && min(t.MinAMXRows, t.MinAMXMatrixRows) < 1:
 		return t.wrong("MinAMXRows or MinAMXMatrixRows", min(t.MinAMXRows, t.MinAMXMatrixRows),
 			"at least 1 with AMX")
+	}
+	return t.checkPairs()
+}
+
+// checkPairs is Check of products in bfloat16, and of what is no whole number.
+func (t *Row) checkPairs() error {
+	switch {
+	case t.AMXBFloat16 && !(t.ISA == AVX512 && HostTiles().BFloat16):
+		return t.wrong("AMXBFloat16", true, "false: there are no such kernels, or not on this machine")
+	case t.AMXBFloat16 && t.MinAMXPairRows < 1:
+		return t.wrong("MinAMXPairRows", t.MinAMXPairRows, "at least 1 with AMXBFloat16")
 	}
 	return t.checkCosts()
 }

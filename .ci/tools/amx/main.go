@@ -1,7 +1,7 @@
 //go:build linux && amd64
 
-// Command amx runs a program, as go test -exec does, on a CPU with AVX-512 as if it had AMX-INT8,
-// too: its instructions are illegal there, or as long as nobody asks the system for tiles, and
+// Command amx runs a program, as go test -exec does, on a CPU with AVX-512 as if it had AMX-INT8 and
+// AMX-BF16, too: their instructions are illegal there, or as long as nobody asks the system for tiles, and
 // where they stop a thread they are carried out in its place. It obeys the manual: sizes that do
 // not fit together end the program. Encodings that this repository's kernels do not have are none
 // to it. It says how many instructions there were; a run without any fails.
@@ -13,6 +13,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -137,6 +139,7 @@ const (
 	opConfig = 0x49
 	opMove   = 0x4b
 	opDot    = 0x5e
+	opPairs  = 0x5c
 )
 
 // thread is a thread of the program, with its tiles.
@@ -247,7 +250,7 @@ func (t *thread) execute(in instruction) error {
 			t.tiles[in.first] = matrix{}
 		}
 		return t.copyRows(&t.tiles[in.first], in.address, in.stride, size.rows, size.bytes, nil, store)
-	case in.opcode == opDot && !in.memory:
+	case in.opcode == opDot && !in.memory, in.opcode == opPairs && in.prefix == prefixF3 && !in.memory:
 		return t.multiply(in)
 	}
 	return fmt.Errorf("an instruction of opcode %#x and prefix %d is not known", in.opcode, in.prefix)
@@ -273,7 +276,7 @@ func (t *thread) configure(from uint64) error {
 	return nil
 }
 
-// multiply adds products of four bytes.
+// multiply adds products of four bytes, or of pairs of bfloat16.
 func (t *thread) multiply(in instruction) error {
 	sum, a, b := in.first, in.second, in.third&7
 	c, x, y := t.sizes[sum], t.sizes[a], t.sizes[b]
@@ -292,6 +295,10 @@ func (t *thread) multiply(in instruction) error {
 	for r := range c.rows {
 		for j := 0; j < c.bytes; j += 4 {
 			at := t.tiles[sum][r][j:]
+			if in.opcode == opPairs {
+				t.addPairs(at, &t.tiles[a][r], &t.tiles[b], x.bytes, j)
+				continue
+			}
 			n := int32(binary.LittleEndian.Uint32(at))
 			for k := range x.bytes {
 				n += number(t.tiles[a][r][k], signA) * number(t.tiles[b][k/4][j+k%4], signB)
@@ -300,6 +307,45 @@ func (t *thread) multiply(in instruction) error {
 		}
 	}
 	return nil
+}
+
+// addPairs adds to a float32 the products of a row and a column of pairs of bfloat16: the even ones are
+// a chain of fused multiply-adds, and the odd ones, and their sum is added.
+func (t *thread) addPairs(sum []byte, row *[64]byte, columns *matrix, size, column int) {
+	number := func(x []byte) float32 {
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(x)) << 16)
+	}
+	var chains [2]float32
+	for k := 0; k < size; k += 2 {
+		chains[k/2%2] = flushedFMA(number(row[k:]), number(columns[k/4][column+k%4:]), chains[k/2%2])
+	}
+	c := math.Float32frombits(binary.LittleEndian.Uint32(sum))
+	c = flushedFMA(c, 1, flushedFMA(chains[0], 1, chains[1]))
+	binary.LittleEndian.PutUint32(sum, math.Float32bits(c))
+}
+
+// flushedFMA is a·b + c, rounded once to 24 bits as if exponents had no end; operands and results
+// below 2⁻¹²⁶ are zeros of their sign.
+func flushedFMA(a, b, c float32) float32 {
+	for _, x := range []*float32{&a, &b, &c} {
+		if math.Abs(float64(*x)) < 0x1p-126 {
+			*x = float32(math.Copysign(0, float64(*x)))
+		}
+	}
+	p, s := float64(a)*float64(b), float64(c)
+	sum := p + s
+	// Rounding twice is right but halfway between two float32.
+	ordinary := math.Abs(sum) >= 0x1p-125 && math.Float64bits(sum)&(1<<29-1) != 1<<28
+	if ordinary || sum == 0 || sum != sum {
+		return float32(sum)
+	}
+	exact := new(big.Float).SetPrec(600).SetFloat64(p)
+	exact.Add(exact, big.NewFloat(s))
+	x, _ := new(big.Float).SetPrec(24).SetMode(big.ToNearestEven).Set(exact).Float64()
+	if math.Abs(x) < 0x1p-126 {
+		return float32(math.Copysign(0, x))
+	}
+	return float32(x)
 }
 
 // copyRows copies rows between the program's memory and a tile, or one to bytes.

@@ -12,7 +12,8 @@ type Offsets map[string]int
 
 // kernelStructs are the files with structs that kernels are given, from the repository's root.
 var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go",
-	"internal/kernel/triangle/rows.go", "internal/kernel/integers/sums.go"}
+	"internal/kernel/triangle/rows.go", "internal/kernel/integers/sums.go",
+	"internal/kernel/pairs/call.go"}
 
 // KernelOffsets lays out the structs that kernels are given, of the repository in a folder.
 func KernelOffsets(folder string) (Offsets, error) {

@@ -53,6 +53,7 @@ func Use(t testing.TB, i tuning.ISA) {
 func SwitchTo(i tuning.ISA) {
 	Tuned.ISA, Tuned.DotProduct = i, Tuned.DotProduct && tuning.HasDotProduct(i)
 	Tuned.AMX = Tuned.AMX && i == tuning.AVX512
+	Tuned.AMXBFloat16 = Tuned.AMXBFloat16 && i == tuning.AVX512
 }
 
 // With16Lanes returns the row with kernels with 16 lanes enabled, even if the CPU prefers others.
@@ -127,6 +128,8 @@ func AnyTuning(t *testing.T, r *rand.Rand) {
 	row.MinAMXRows = []int{1, 8, 16}[(floats+typed)%3]
 	row.MinAMXMatrixRows, row.MinAMXBlockRows = row.MinAMXRows, 4*row.MinAMXRows
 	row.AMX = row.ISA == tuning.AVX512 && row.DotProduct && tuning.HostTiles().Use && coin()
+	row.MinAMXPairRows = row.MinAMXRows
+	row.AMXBFloat16 = row.ISA == tuning.AVX512 && tuning.HostTiles().BFloat16 && coin()
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0
 	}

@@ -49,3 +49,13 @@ func roundGeneric(dst, x []float32) {
 		dst[i] = f32.FromBF16(f32.FlushedBF16(e))
 	}
 }
+
+// finishPairTilesGeneric makes outputs of sums of two panels that lie in tiles.
+func finishPairTilesGeneric(dst, sums []float32, rows, cols, stride int) {
+	for r := range rows {
+		for c := range cols {
+			at := (2*(r/TileRows)+c/kernel.Panel)*TileRows*kernel.Panel + r%TileRows*kernel.Panel
+			dst[r*stride+c] = sums[at+c%kernel.Panel] + 0
+		}
+	}
+}

@@ -41,6 +41,16 @@ func split(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, mos
 	}
 }
 
+// putGroups rounds whole groups of numbers to bfloat16, and leaves groups of halves stride apart.
+func putGroups(isa tuning.ISA, dst []uint16, x []float32, stride int) {
+	operand.Reads(x, len(x))
+	operand.WritesRows(dst, len(x)/Group, stride, Group)
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
+		putSome(isa, dst[from/Group*stride:], x[from:to], stride)
+	}
+}
+
 // Round rounds numbers to bfloat16: those below 2⁻¹²⁶ become zeros.
 func Round(isa tuning.ISA, dst, x []float32) {
 	operand.Reads(x, len(x))

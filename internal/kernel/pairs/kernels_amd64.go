@@ -44,6 +44,21 @@ func accumulatePairsAVX512(o, p *float32, v *byte, rows, oStride, pStride int,
 //go:noescape
 func roundPairsSIMD(dst, x *float32, n int)
 
+// putSome is putGroups of at most CallElements numbers.
+func putSome(isa tuning.ISA, dst []uint16, x []float32, stride int) {
+	if !isa.SIMD() {
+		putGroupsGeneric(dst, x, stride)
+		return
+	}
+	putGroupsSIMD(&dst[0], &x[0], len(x), stride)
+}
+
+// putGroupsSIMD rounds whole groups to bfloat16, stride numbers apart. It works like
+// putGroupsGeneric.
+//
+//go:noescape
+func putGroupsSIMD(dst *uint16, x *float32, n, stride int)
+
 // round is Round of at most CallElements numbers.
 func round(isa tuning.ISA, dst, x []float32) {
 	if !isa.SIMD() {

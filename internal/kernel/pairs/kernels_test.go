@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // kernelTests has every kernel of the package.
@@ -106,4 +107,66 @@ func TestSumsAboutTheLeast(t *testing.T) {
 			t.Errorf("%d of %d sums are 0", zeros, trials*rows*cols)
 		}
 	})
+}
+
+// Sums by tiles are those of the generic code, for any number of rows, one panel or two, from any row
+// on, and in parts.
+func TestKernelsByTilesEqualGeneric(t *testing.T) {
+	if !kerneltest.Tuned.AMXBFloat16 {
+		t.Skip("no tiles here: " + tuning.HostTiles().Why)
+	}
+	r := kerneltest.Random(t.Name())
+	for trial := range kerneltest.Budget(80) {
+		first, rows, inputs, cols := r.IntN(5), 1+r.IntN(70), 1+r.IntN(140), 1+r.IntN(TileCols)
+		a := make([]float32, (first+rows)*inputs)
+		layout := kernel.ScoreLayout(kernel.Pairs, inputs, kernel.RoundUp(cols, kernel.Panel))
+		layout.Overwrite = true
+		v := make([]uint16, layout.Cols/kernel.Panel*layout.PanelStride)
+		draw := func() float32 { return float32(r.NormFloat64()) }
+		if trial%2 == 0 {
+			draw = func() float32 { return aboutTheLeast(r) }
+		}
+		for i := range a {
+			a[i] = draw()
+		}
+		for i := range v {
+			v[i] = f32.ToBF16(draw())
+		}
+		var tiles, floats Rows
+		plain := *kerneltest.Tuned
+		plain.AMXBFloat16 = false
+		kerneltest.Tuned.MinAMXPairRows = 1
+		tiles.Fit(kerneltest.Tuned, first+rows, inputs)
+		floats.Fit(&plain, first+rows, inputs)
+		for i := range first + rows {
+			tiles.Put(kerneltest.Tuned.ISA, i, a[i*inputs:][:inputs])
+			floats.Put(kerneltest.Tuned.ISA, i, a[i*inputs:][:inputs])
+		}
+		want := make([]float32, rows*layout.Cols)
+		accumulateGeneric(kerneltest.Sums(want, floats.From(first, 0), nil, rows, layout.Cols,
+			floats.Pitch), kernel.RawBytes(v), &layout)
+
+		sums := make([]float32, kernel.RoundUp(rows, 2*TileRows)*TileCols)
+		call := TileCall{V: &kernel.RawBytes(v)[0], Sums: &sums[0], AStep: 2 * Group * tiles.Count,
+			Parts: 1, Rows: rows, Begin: true}
+		if cols > kernel.Panel {
+			call.Second = 2 * layout.PanelStride
+		}
+		groups := tiles.Pitch / Group
+		for g := 0; g < groups; g += call.Groups {
+			call.Groups = 1 + r.IntN(groups-g)
+			call.A = &tiles.Halves[(g*tiles.Count+first)*Group]
+			call.V = &kernel.RawBytes(v)[g*Group*2*kernel.Panel]
+			MultiplyTiles(&call)
+			call.Begin = false
+		}
+		got := make([]float32, rows*cols)
+		FinishTiles(got, sums, rows, cols, cols)
+		for i := range got {
+			if w := want[i/cols*layout.Cols+i%cols]; !kerneltest.SameBits(got[i], w) {
+				t.Fatalf("%d rows from %d on, %d inputs, %d columns: sum %d is %x, generic %x", rows, first,
+					inputs, cols, i, got[i], w)
+			}
+		}
+	}
 }

@@ -1,35 +1,83 @@
 package pairs
 
 import (
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Rows is rows of inputs in bfloat16 as kernels read them: as float32, Pitch apart, with zeros
-// after the last input.
+// Rows is rows of inputs in bfloat16 as kernels read them: float32 numbers, or halves for tiles.
 type Rows struct {
+	// Floats are Pitch apart, with zeros after the last input.
 	Floats []float32
 	Pitch  int
+
+	// Halves is, in the place of Floats, for each Group of inputs that of all rows, one after the
+	// other: so 16 of them, whichever, are a tile.
+	Halves []uint16
+	Count  int // of rows for which there is memory
+
+	floats []float32 // memory of Floats,
+	halves []uint16  // and of Halves
 }
 
-// Fit makes the memory large enough for a number of rows.
-func (x *Rows) Fit(rows, inputs int) {
-	x.Pitch = kernel.RoundUp(inputs, Group)
-	x.Floats = kernel.Grow(x.Floats, rows*x.Pitch)
+// TileRows is the rows of a tile.
+const TileRows = tuning.AMXRows
+
+// Fit makes the memory large enough for a number of rows. So many rows go through tiles, or not.
+func (x *Rows) Fit(cpu *tuning.Row, rows, inputs int) {
+	x.Pitch, x.Floats, x.Halves = kernel.RoundUp(inputs, Group), nil, nil
+	if rows < LeastTileRows(cpu) {
+		x.floats = kernel.Grow(x.floats, rows*x.Pitch)
+		x.Floats = x.floats
+		return
+	}
+	// A tile may begin with the last row. Groups are an odd number of KiB apart, so that they lie in
+	// different sets of a cache.
+	x.Count = (kernel.RoundUp(rows, TileRows)/TileRows + 1 | 1) * TileRows
+	x.halves = kernel.Grow(x.halves, x.Count*x.Pitch)
+	x.Halves = x.halves
 }
+
+// Tiles reports whether the rows are for tiles.
+func (x *Rows) Tiles() bool { return x.Halves != nil }
 
 // Put rounds a row as row r.
 func (x *Rows) Put(isa tuning.ISA, r int, row []float32) {
-	to := x.Floats[r*x.Pitch:][:x.Pitch]
-	Round(isa, to[:len(row)], row)
-	clear(to[len(row):])
+	if !x.Tiles() {
+		to := x.Floats[r*x.Pitch:][:x.Pitch]
+		Round(isa, to[:len(row)], row)
+		clear(to[len(row):])
+		return
+	}
+	whole := len(row) / Group * Group
+	putGroups(isa, x.Halves[r*Group:], row[:whole], x.Count*Group)
+	if whole < len(row) {
+		var last [Group]float32
+		copy(last[:], row[whole:])
+		putGroups(isa, x.Halves[r*Group+whole*x.Count:], last[:], x.Count*Group)
+	}
 }
 
 // Copy makes row to what row from is.
 func (x *Rows) Copy(to, from int) {
-	stop.Copy(x.Floats[to*x.Pitch:][:x.Pitch], x.Floats[from*x.Pitch:])
+	if !x.Tiles() {
+		stop.Copy(x.Floats[to*x.Pitch:][:x.Pitch], x.Floats[from*x.Pitch:])
+		return
+	}
+	for at := 0; at < x.Pitch; at += Group {
+		group := x.Halves[at*x.Count:]
+		copy(group[to*Group:][:Group], group[from*Group:])
+	}
 }
 
 // From is the floats from an input of a row on.
 func (x *Rows) From(row, input int) []float32 { return x.Floats[row*x.Pitch+input:] }
+
+// putGroupsGeneric rounds whole groups to bfloat16 and leaves them stride numbers apart.
+func putGroupsGeneric(dst []uint16, x []float32, stride int) {
+	for i, e := range x {
+		dst[i/Group*stride+i%Group] = f32.FlushedBF16(e)
+	}
+}
