@@ -35,6 +35,7 @@ import (
 //go:generate go run ./asm -out internal/kernel/blockwise/types_arm64.go
 //go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
 //go:generate go run ./asm -out internal/kernel/elements/elements_arm64.s
+//go:generate go run ./asm -out internal/kernel/pairs/pairs_arm64.s
 //go:generate go run ./asm -out internal/kernel/triangle/triangle_arm64.s
 
 func dot(a, b []float32) float32 {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -290,6 +292,7 @@ type Matrix struct {
 	data              []byte          // [b][h][inner/Inner] × panels, as ScoreLayout describes;
 	// panels of blocks, as internal/blocks describes
 	scales []float32 // of I8: [b][h][cols in whole panels]
+	least  uint32    // of pairs, 1 + their Least, once a kernel needed it
 }
 
 // Dims returns the batch entries, heads, inputs and outputs.
@@ -372,6 +375,19 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 	at := (m.index(b, h)*inner+k)*all + first*steps
 	n := kernel.RoundUp(cols, panel) * steps
 	return m.data[at*m.traits.Bytes:][:n*m.traits.Bytes]
+}
+
+// leastWeight is the least magnitude of weights in bfloat16, where kernels need it.
+func (m *Matrix) leastWeight() (least pairs.Least) {
+	if pairs.Flushes {
+		return least
+	}
+	if known := atomic.LoadUint32(&m.least); known > 0 {
+		return pairs.Least(known - 1)
+	}
+	least = pairs.LeastOf(kernel.Elements[uint16](m.data))
+	atomic.StoreUint32(&m.least, uint32(least)+1)
+	return least
 }
 
 // blockPanel is the bytes of a panel.

@@ -154,13 +154,27 @@ func (u *outputBlock) addRows(t *tuning.Row, a []float32, aStride int, b []float
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
+// typedKernel is what adds products by elements of fewer bits.
+type typedKernel struct {
+	format kernel.Format
+	normal bool // of pairs: no number in a sum is subnormal
+}
+
+func (k typedKernel) accumulate(t *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
+	if k.format == kernel.Pairs {
+		pairs.Accumulate(t, x, v, b, k.normal)
+		return
+	}
+	narrow.Accumulate(t, k.format, x, v, b)
+}
+
 // addTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows, or Rows of pairs.
-func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
+func (u *outputBlock) addTyped(t *tuning.Row, k typedKernel, a []float32, aStride int, b []byte,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / kernel.Panel * kernel.Panel
 	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
 	if part.Cols = whole; whole > 0 {
-		accumulateTyped(t, f, &sums, b, &part)
+		k.accumulate(t, &sums, b, &part)
 	}
 	if whole == u.Cols {
 		return
@@ -169,18 +183,8 @@ func (u *outputBlock) addTyped(t *tuning.Row, f kernel.Format, a []float32, aStr
 	last.load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = kernel.Panel
 	sums.O, sums.OStride = last[:], kernel.Panel
-	accumulateTyped(t, f, &sums, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], &part)
+	k.accumulate(t, &sums, b[whole/kernel.Panel*b0.PanelStride*k.format.Bytes():], &part)
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
-}
-
-// accumulateTyped is the kernel of a format.
-func accumulateTyped(t *tuning.Row, f kernel.Format, x *kernel.Sums, v []byte,
-	b *kernel.PanelLayout) {
-	if f == kernel.Pairs {
-		pairs.Accumulate(t, x, v, b)
-		return
-	}
-	narrow.Accumulate(t, f, x, v, b)
 }
 
 // finish multiplies each column by its scale and adds its bias. Either may be nil. It does a few

@@ -48,7 +48,7 @@ func (p *projection) multiplyPacked(u *productBlock) {
 		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.addTyped(p.inputs.t, p.m.format, a[k:], stride, right, &layout)
+		u.addTyped(p.inputs.t, typedKernel{format: p.m.format}, a[k:], stride, right, &layout)
 	}
 }
 
@@ -135,14 +135,14 @@ func (p *projection) multiplyPairs(u *productBlock) {
 		p.multiplyPairTiles(u)
 		return
 	}
-	first := p.inputRow(u)
+	first, x := p.inputRow(u), &p.inputs.pairs
+	kind := typedKernel{kernel.Pairs, x.Normal(first, u.Rows, p.m.leastWeight())}
 	for k := 0; k < p.m.inner; k += Inner {
 		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		for r := 0; r < u.Rows; r += Rows {
 			some := outputBlock{u.Dst[r*u.Stride:], u.Stride, min(Rows, u.Rows-r), u.Cols}
-			some.addTyped(p.inputs.t, kernel.Pairs, p.inputs.pairs.From(first+r, k), p.inputs.pairs.Pitch,
-				right, &layout)
+			some.addTyped(p.inputs.t, kind, x.From(first+r, k), x.Pitch, right, &layout)
 		}
 	}
 }

@@ -16,8 +16,8 @@ func callProducts(isa tuning.ISA) int {
 	return kernel.CallProducts
 }
 
-// hasKernel reports whether there is a kernel of sums.
-func hasKernel(isa tuning.ISA) bool { return isa.SIMD() }
+// Flushes: kernels do without subnormal numbers, as sums are defined.
+const Flushes = true
 
 // accumulateStep is Accumulate of checked operands, in one call.
 func accumulateStep(isa tuning.ISA, x *kernel.Sums, v *byte, b *kernel.PanelLayout) {

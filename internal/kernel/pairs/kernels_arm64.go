@@ -7,14 +7,23 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
+// Flushes: NEON finds what is subnormal before it rounds, so kernels flush nothing, and are for sums
+// in which nothing is.
+const Flushes = false
+
 // callProducts bounds the multiply-adds of a call.
 func callProducts(tuning.ISA) int { return kernel.CallProducts }
 
-// hasKernel reports whether there is a kernel of sums.
-func hasKernel(tuning.ISA) bool { return false }
+// accumulateStep is Accumulate of checked operands, in one call.
+func accumulateStep(_ tuning.ISA, x *kernel.Sums, v *byte, b *kernel.PanelLayout) {
+	accumulatePairsSIMD(&x.O[0], &x.P[0], v, x.Rows, x.OStride, x.PStride, b)
+}
 
-// accumulateStep has no kernel here.
-func accumulateStep(tuning.ISA, *kernel.Sums, *byte, *kernel.PanelLayout) {}
+// accumulatePairsSIMD adds sums over pairs to outputs. It works like accumulateGeneric where nothing
+// is to be flushed.
+//
+//go:noescape
+func accumulatePairsSIMD(o, p *float32, v *byte, rows, oStride, pStride int, b *kernel.PanelLayout)
 
 // putSome is putGroups of at most CallElements numbers.
 func putSome(_ tuning.ISA, dst []uint16, x []float32, stride int) { putGroupsGeneric(dst, x, stride) }

@@ -29,15 +29,19 @@ var kernelTests = []kerneltest.KernelTest{
 func tryAccumulate(c *kerneltest.Trial, n []int) {
 	rows, keys, cols := n[0], n[1], n[2]
 	b := kernel.ScoreLayout(kernel.Pairs, keys, cols)
-	b.Overwrite = c.IntN(3) == 0
 	b.PrefetchOne, b.PrefetchFew = c.IntN(1<<14), c.IntN(1<<14)
 	v := c.TypedInput(kernel.Pairs, cols/kernel.Panel*b.PanelStride)
 	inputs := kernel.RoundUp(keys, Group)
 	oStride, pStride := cols+c.IntN(9), inputs+c.IntN(9)
 	got, want := c.Results((rows-1)*oStride + cols)
-	p := c.Input((rows-1)*pStride + inputs)
-	Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, oStride, pStride), v, &b)
-	accumulateGeneric(kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
+	p := make([]float32, (rows-1)*pStride+inputs)
+	roundGeneric(p, c.Input(len(p)))
+	p = kerneltest.Guarded(c, p)
+	normal := Normal(leastOf(p), LeastOf(kernel.Elements[uint16](v)))
+	for _, b.Overwrite = range []bool{true, false} {
+		Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, oStride, pStride), v, &b, normal)
+		accumulateGeneric(kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
+	}
 }
 
 // Kernels give the bits of the generic code, and touch nothing outside their operands.
@@ -92,7 +96,7 @@ func TestSumsAboutTheLeast(t *testing.T) {
 				}
 			}
 			Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, cols, inputs),
-				kernel.RawBytes(v), &b)
+				kernel.RawBytes(v), &b, Normal(leastOf(p), LeastOf(v)))
 			accumulateGeneric(kerneltest.Sums(want, p, nil, rows, cols, inputs), kernel.RawBytes(v), &b)
 			if i := kerneltest.FirstDifference(got, want); i >= 0 {
 				t.Fatalf("trial %d: sum %d is %x, generic %x", trial, i, got[i], want[i])

@@ -9,7 +9,9 @@ import (
 
 // Without assembly the generic code computes everything.
 
-func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
+const Flushes = true
+
+func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, _ bool) {
 	accumulateGeneric(x, v, b)
 }
 

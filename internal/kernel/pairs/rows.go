@@ -1,6 +1,8 @@
 package pairs
 
 import (
+	"slices"
+
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -12,6 +14,7 @@ type Rows struct {
 	// Floats are Pitch apart, with zeros after the last input.
 	Floats []float32
 	Pitch  int
+	leasts []Least // of each row, where kernels need it
 
 	// Halves is, in the place of Floats, for each Group of inputs that of all rows, one after the
 	// other: so 16 of them, whichever, are a tile.
@@ -31,6 +34,9 @@ func (x *Rows) Fit(cpu *tuning.Row, rows, inputs int) {
 	if rows < LeastTileRows(cpu) {
 		x.floats = kernel.Grow(x.floats, rows*x.Pitch)
 		x.Floats = x.floats
+		if !Flushes {
+			x.leasts = kernel.Grow(x.leasts, rows)
+		}
 		return
 	}
 	// A tile may begin with the last row. Groups are an odd number of KiB apart, so that they lie in
@@ -49,6 +55,9 @@ func (x *Rows) Put(isa tuning.ISA, r int, row []float32) {
 		to := x.Floats[r*x.Pitch:][:x.Pitch]
 		Round(isa, to[:len(row)], row)
 		clear(to[len(row):])
+		if !Flushes {
+			x.leasts[r] = leastOf(to)
+		}
 		return
 	}
 	whole := len(row) / Group * Group
@@ -64,6 +73,9 @@ func (x *Rows) Put(isa tuning.ISA, r int, row []float32) {
 func (x *Rows) Copy(to, from int) {
 	if !x.Tiles() {
 		stop.Copy(x.Floats[to*x.Pitch:][:x.Pitch], x.Floats[from*x.Pitch:])
+		if !Flushes {
+			x.leasts[to] = x.leasts[from]
+		}
 		return
 	}
 	for at := 0; at < x.Pitch; at += Group {
@@ -74,6 +86,15 @@ func (x *Rows) Copy(to, from int) {
 
 // From is the floats from an input of a row on.
 func (x *Rows) From(row, input int) []float32 { return x.Floats[row*x.Pitch+input:] }
+
+// Normal reports whether no number is subnormal in sums over some rows and weights of a least
+// magnitude, where kernels need to know.
+func (x *Rows) Normal(first, rows int, weights Least) bool {
+	if Flushes {
+		return true
+	}
+	return Normal(slices.Min(x.leasts[first:][:rows]), weights)
+}
 
 // putGroupsGeneric rounds whole groups to bfloat16 and leaves them stride numbers apart.
 func putGroupsGeneric(dst []uint16, x []float32, stride int) {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
+)
+
+// Sums over pairs of bfloat16: c[r][x] = c[r][x] + (e + o) for each group of 32 inputs, e and o the
+// chains of FMAs over its even and its odd inputs. Nothing is flushed: who calls knows that there
+// are no subnormal numbers. A line of a panel has the pairs of 16 columns: the even input is the
+// lower half of 32 bits, so a shift makes a float32 of it, and a mask of the odd one.
+//
+// A tile of up to 2 rows has 16 columns, one of up to 5 rows 8: 16 or 20 chains.
+
+// Registers by role, beside those of tile.go.
+const (
+	pairGroups    = R6  // groups of inputs,
+	pairLeft      = R13 // and those left
+	pairColumn    = R14 // bytes from the panel's first column to the tile's, of outputs and of lines
+	pairA         = R20 // moving through up to 5 rows: up to R24
+	pairMask      = Vec(31)
+	pairOverwrite = R5 // do outputs begin with 0?
+)
+
+const (
+	pairLine  = 64 // bytes of a pair of inputs, of all columns of a panel
+	pairSteps = 8  // rounds of a group, of two pairs
+)
+
+// pairSizes are the rows of tiles, and from how many rows left on each is taken.
+var pairSizes = [][2]int{{9, 5}, {7, 4}, {6, 3}, {5, 5}, {4, 4}, {3, 3}, {2, 2}, {1, 1}}
+
+// accumulatePairs emits sums over pairs.
+func (p *program) accumulatePairs() {
+	p.kernelLike("accumulateGeneric", "accumulatePairsSIMD", 0, "o p v rows oStride pStride b", "")
+	p.arg("o", cPanel)
+	p.arg("p", aFirst)
+	p.arg("v", bPanel)
+	p.arg("rows", allRows)
+	p.arg("oStride", cStride)
+	p.LslImm(cStride, cStride, 2)
+	p.arg("pStride", aStride)
+	p.LslImm(aStride, aStride, 2)
+	p.arg("b", moving)
+	p.field(pairGroups, moving, "PanelLayout.Keys")
+	p.AddImm(pairGroups, pairGroups, 4*pairSteps-1)
+	p.LsrImm(pairGroups, pairGroups, 5)
+	p.field(panels, moving, "PanelLayout.Cols")
+	p.LsrImm(panels, panels, 4)
+	p.field(panelStride, moving, "PanelLayout.PanelStride")
+	p.LslImm(panelStride, panelStride, 1)
+	p.byteField(pairOverwrite, moving, "PanelLayout.Overwrite")
+	p.loadTable()
+	mask := repeat(0xffff0000)
+	p.constant(pairMask, p.words("the odd one of a pair", mask[:]...))
+	p.Label("panel")
+	p.Cbz(panels, "end")
+	p.Mov(cTile, cPanel)
+	p.Mov(aTile, aFirst)
+	p.Mov(rowsLeft, allRows)
+	p.Label("rows")
+	for _, s := range pairSizes {
+		p.CmpImm(rowsLeft, s[0])
+		p.Bcond(GE, fmt.Sprintf("tile%d", s[1]))
+	}
+	p.AddImm(cPanel, cPanel, panelBytes)
+	p.Add(bPanel, bPanel, panelStride)
+	p.SubImm(panels, panels, 1)
+	p.B("panel")
+	for r := 1; r <= 5; r++ {
+		p.Label(fmt.Sprintf("tile%d", r))
+		vectors := 2
+		if r <= 2 {
+			vectors = 4
+		}
+		p.pairTile(r, vectors)
+		for range r {
+			p.Add(cTile, cTile, cStride)
+			p.Add(aTile, aTile, aStride)
+		}
+		p.SubImm(rowsLeft, rowsLeft, r)
+		p.B("rows")
+	}
+	p.Label("end")
+	p.Ret()
+}
+
+// pairTile computes r rows of a panel, some vectors of columns at a time.
+func (p *program) pairTile(r, vectors int) {
+	sums := r * vectors
+	even, odd := from(0, sums), from(Vec(sums), sums)
+	a, raw, wide := from(Vec(2*sums), r), from(24, vectors), Vec(29)
+	if 2*sums+r > 24 { // 5 rows
+		a, raw, wide = from(20, r), from(25, vectors), Vec(27)
+	}
+	columns, group, steps := p.label("columns"), p.label("group"), p.label("steps")
+	p.MovImm(pairColumn, 0)
+	p.Label(columns)
+	p.Add(b0, bPanel, pairColumn)
+	p.Mov(pairA, aTile)
+	for i := 1; i < r; i++ {
+		p.Add(pairA+Reg(i), pairA+Reg(i-1), aStride)
+	}
+	begun := p.label("begun")
+	p.Cbz(pairOverwrite, begun)
+	p.Zero(wide)
+	p.eachPairOutput(r, vectors, func(i, at int) { p.StrQ(wide, moving, at) })
+	p.Label(begun)
+	p.Mov(pairLeft, pairGroups)
+	p.Label(group)
+	for _, v := range from(0, 2*sums) {
+		p.Zero(v)
+	}
+	p.MovImm(stepsLeft, pairSteps)
+	p.Label(steps)
+	for i := range r {
+		p.LdrQPost(a[i], pairA+Reg(i))
+	}
+	for pair := range 2 {
+		for v := range vectors {
+			p.LdrQ(raw[v], b0, pair*pairLine+v*vector)
+		}
+		for v := range vectors {
+			p.Shl(wide, raw[v], 16)
+			for i := range r {
+				p.FmlaLane(even[i*vectors+v], wide, a[i], 2*pair)
+			}
+			p.And(raw[v], raw[v], pairMask)
+			for i := range r {
+				p.FmlaLane(odd[i*vectors+v], raw[v], a[i], 2*pair+1)
+			}
+		}
+	}
+	p.AddImm(b0, b0, 2*pairLine)
+	p.SubImm(stepsLeft, stepsLeft, 1)
+	p.Cbnz(stepsLeft, steps)
+	p.Comment("c + (e + o)")
+	p.eachPairOutput(r, vectors, func(i, at int) {
+		p.LdrQ(wide, moving, at)
+		p.Fadd(even[i], even[i], odd[i])
+		p.Fadd(even[i], wide, even[i])
+		p.StrQ(even[i], moving, at)
+	})
+	p.SubImm(pairLeft, pairLeft, 1)
+	p.Cbnz(pairLeft, group)
+	p.Comment("No output is −0.")
+	p.Zero(wide)
+	p.eachPairOutput(r, vectors, func(i, at int) {
+		p.Fadd(even[i], even[i], wide)
+		p.StrQ(even[i], moving, at)
+	})
+	if vectors < 4 {
+		p.AddImm(pairColumn, pairColumn, vectors*vector)
+		p.CmpImm(pairColumn, panelBytes)
+		p.Bcond(LT, columns)
+	}
+}
+
+// eachPairOutput goes through the vectors of outputs of a tile.
+func (p *program) eachPairOutput(r, vectors int, use func(i, at int)) {
+	p.Add(moving, cTile, pairColumn)
+	for i := range r {
+		for v := range vectors {
+			use(i*vectors+v, v*vector)
+		}
+		if i < r-1 {
+			p.Add(moving, moving, cStride)
+		}
+	}
+}
