@@ -342,8 +342,8 @@ func plainMatrix(w Tensor) Tensor {
 func TestLowPrecisionMatrices(t *testing.T) {
 	const rows, inner, cols = 16, 1024, 64
 	var table strings.Builder
-	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 | Integers |\n" +
-		"|---|---:|---:|---:|---:|---:|\n")
+	table.WriteString("| one in 32 inputs | F16 | BF16 | BFloat16 | integers, not rotated | I8 | " +
+		"Integers |\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, kind := range matrixOutliers {
 		r := random("matrices of fewer bits")
 		a, w := tensor(r, normal, 1, 1, rows, inner), tensor(r, normal, 1, 1, inner, cols)
@@ -354,23 +354,27 @@ func TestLowPrecisionMatrices(t *testing.T) {
 			}
 		}
 		want := matrixProduct(t, a, w, MatrixConfig{})
-		var errors [5]float64
-		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {}, {Format: I8},
+		var errors [6]float64
+		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {BFloat16: true}, {}, {Format: I8},
 			{Format: I8, Integers: true}} {
 			x := w
-			if i == 2 {
+			if i == 3 {
 				x = plainMatrix(w)
 			}
 			errors[i] = 100 * relativeError(matrixProduct(t, a, x, c), want)
 		}
-		fmt.Fprintf(&table, "| %s | %.2f | %.2f | %.2f | %.2f | %.2f |\n", kind.name, errors[0],
-			errors[1], errors[2], errors[3], errors[4])
-		if plain, rotated := errors[2], errors[3]; rotated > 1.2*plain ||
+		fmt.Fprintf(&table, "| %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", kind.name, errors[0],
+			errors[1], errors[2], errors[3], errors[4], errors[5])
+		if stored, both := errors[1], errors[2]; both > 1.5*stored {
+			t.Errorf("%s: the error of BFloat16 is %.4f %%, want 1.5 times the %.4f %% of BF16", kind.name,
+				both, stored)
+		}
+		if plain, rotated := errors[3], errors[4]; rotated > 1.2*plain ||
 			kind.weights > 1 && rotated > 0.5*plain {
 			t.Errorf("%s: the error of I8 is %.4f %%, without a rotation %.4f %%", kind.name, rotated,
 				plain)
 		}
-		if stored, ints := errors[3], errors[4]; ints < stored || ints > 2*stored {
+		if stored, ints := errors[4], errors[5]; ints < stored || ints > 2*stored {
 			t.Errorf("%s: the error of Integers is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name,
 				ints, stored)
 		}

@@ -90,11 +90,11 @@ func (p *program) accumulatePairs() {
 func (p *program) pairTile(r, vectors int) {
 	sums := r * vectors
 	even, odd := from(0, sums), from(Vec(sums), sums)
-	a, raw, wide := from(Vec(2*sums), r), from(24, vectors), Vec(29)
+	a, raw, other := from(Vec(2*sums), r), from(24, vectors), Vec(29)
 	if 2*sums+r > 24 { // 5 rows
-		a, raw, wide = from(20, r), from(25, vectors), Vec(27)
+		a, raw, other = from(20, r), from(25, vectors), Vec(27)
 	}
-	columns, group, steps := p.label("columns"), p.label("group"), p.label("steps")
+	columns, group, round := p.label("columns"), p.label("group"), p.label("round")
 	p.MovImm(pairColumn, 0)
 	p.Label(columns)
 	p.Add(b0, bPanel, pairColumn)
@@ -104,8 +104,8 @@ func (p *program) pairTile(r, vectors int) {
 	}
 	begun := p.label("begun")
 	p.Cbz(pairOverwrite, begun)
-	p.Zero(wide)
-	p.eachPairOutput(r, vectors, func(i, at int) { p.StrQ(wide, moving, at) })
+	p.Zero(other)
+	p.eachPairOutput(r, vectors, func(i, at int) { p.StrQ(other, moving, at) })
 	p.Label(begun)
 	p.Mov(pairLeft, pairGroups)
 	p.Label(group)
@@ -113,7 +113,7 @@ func (p *program) pairTile(r, vectors int) {
 		p.Zero(v)
 	}
 	p.MovImm(stepsLeft, pairSteps)
-	p.Label(steps)
+	p.Label(round)
 	for i := range r {
 		p.LdrQPost(a[i], pairA+Reg(i))
 	}
@@ -122,9 +122,9 @@ func (p *program) pairTile(r, vectors int) {
 			p.LdrQ(raw[v], b0, pair*pairLine+v*vector)
 		}
 		for v := range vectors {
-			p.Shl(wide, raw[v], 16)
+			p.Shl(other, raw[v], 16)
 			for i := range r {
-				p.FmlaLane(even[i*vectors+v], wide, a[i], 2*pair)
+				p.FmlaLane(even[i*vectors+v], other, a[i], 2*pair)
 			}
 			p.And(raw[v], raw[v], pairMask)
 			for i := range r {
@@ -134,20 +134,20 @@ func (p *program) pairTile(r, vectors int) {
 	}
 	p.AddImm(b0, b0, 2*pairLine)
 	p.SubImm(stepsLeft, stepsLeft, 1)
-	p.Cbnz(stepsLeft, steps)
+	p.Cbnz(stepsLeft, round)
 	p.Comment("c + (e + o)")
 	p.eachPairOutput(r, vectors, func(i, at int) {
-		p.LdrQ(wide, moving, at)
+		p.LdrQ(other, moving, at)
 		p.Fadd(even[i], even[i], odd[i])
-		p.Fadd(even[i], wide, even[i])
+		p.Fadd(even[i], other, even[i])
 		p.StrQ(even[i], moving, at)
 	})
 	p.SubImm(pairLeft, pairLeft, 1)
 	p.Cbnz(pairLeft, group)
 	p.Comment("No output is −0.")
-	p.Zero(wide)
+	p.Zero(other)
 	p.eachPairOutput(r, vectors, func(i, at int) {
-		p.Fadd(even[i], even[i], wide)
+		p.Fadd(even[i], even[i], other)
 		p.StrQ(even[i], moving, at)
 	})
 	if vectors < 4 {

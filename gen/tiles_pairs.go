@@ -44,8 +44,8 @@ var (
 func multiplyPairTilesKernel() {
 	TEXT("multiplyPairTilesAMX", noSplit, context)
 	config := AllocLocal(64)
-	var a, v, parts, zeros Mem
-	stackSlots(&a, &v, &parts, &zeros)
+	var a, v, parts, fresh Mem
+	stackSlots(&a, &v, &parts, &fresh)
 	Comment("All tiles have 16 rows of 64 bytes.")
 	zero, bytes, rows := reg.X0, reg.X1, reg.X2
 	VPXOR(zero, zero, zero)
@@ -66,7 +66,7 @@ func multiplyPairTilesKernel() {
 	argument("TileCall.Second", pairTilesSecond)
 	Load(Param("x"), pairTilesTemp)
 	MOVBQZX(fieldOf(pairTilesTemp, "TileCall.Begin"), pairTilesTemp)
-	MOVQ(pairTilesTemp, zeros)
+	MOVQ(pairTilesTemp, fresh)
 	MOVQ(U32(64), pairTilesLine)
 
 	Label("part")
@@ -86,10 +86,10 @@ func multiplyPairTilesKernel() {
 	Label("rows")
 	CMPQ(pairTilesRows, Imm(rowsOfTile))
 	JLE(LabelRef("few"))
-	pairTilesProducts("many", 2, v, zeros)
+	pairTilesProducts("many", 2, v, fresh)
 	JMP(LabelRef("multiplied"))
 	Label("few")
-	pairTilesProducts("one", 1, v, zeros)
+	pairTilesProducts("one", 1, v, fresh)
 	Label("multiplied")
 	ADDQ(imm(4*tileBytes), pairTilesSums)
 	ADDQ(imm(2*tileBytes), pairTilesStrip)
@@ -103,7 +103,7 @@ func multiplyPairTilesKernel() {
 	argument("TileCall.PartStride", pairTilesTemp)
 	ADDQ(pairTilesTemp, v)
 	MOVQ(U32(0), pairTilesTemp)
-	MOVQ(pairTilesTemp, zeros)
+	MOVQ(pairTilesTemp, fresh)
 	DECQ(parts)
 	JNE(LabelRef("part"))
 	tileRelease()
@@ -112,19 +112,19 @@ func multiplyPairTilesKernel() {
 }
 
 // pairTilesProducts adds the products of a part for one or two times 16 rows.
-func pairTilesProducts(name string, strips int, v, zeros Mem) {
-	sum := func(strip, panel int) (tile, Mem) {
-		n := 2*strip + panel
+func pairTilesProducts(name string, strips int, v, fresh Mem) {
+	sum := func(strip, second int) (tile, Mem) {
+		n := 2*strip + second
 		return tile(n), Mem{Base: pairTilesSums, Index: pairTilesLine, Scale: 1, Disp: n * tileBytes}
 	}
 	each := func(f func(t tile, m Mem)) {
 		for strip := range strips {
-			for panel := range 2 {
-				f(sum(strip, panel))
+			for second := range 2 {
+				f(sum(strip, second))
 			}
 		}
 	}
-	CMPQ(zeros, Imm(0))
+	CMPQ(fresh, Imm(0))
 	JE(LabelRef(name + "Load"))
 	each(func(t tile, _ Mem) { tileZero(t) })
 	JMP(LabelRef(name + "Begun"))

@@ -48,7 +48,7 @@ group2:
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD $8, R15
-steps3:
+round3:
 	FMOVQ.P 16(R20), F8; FMOVQ 0(R19), F24; FMOVQ 16(R19), F25; FMOVQ 32(R19), F26; FMOVQ 48(R19), F27
 	VSHL $16, V24.S4, V29.S4; fmlaLane0(0, 29, 8); VAND V31.B16, V24.B16, V24.B16; fmlaLane1(4, 24, 8)
 	VSHL $16, V25.S4, V29.S4; fmlaLane0(1, 29, 8); VAND V31.B16, V25.B16, V25.B16; fmlaLane1(5, 25, 8)
@@ -59,7 +59,7 @@ steps3:
 	VSHL $16, V25.S4, V29.S4; fmlaLane2(1, 29, 8); VAND V31.B16, V25.B16, V25.B16; fmlaLane3(5, 25, 8)
 	VSHL $16, V26.S4, V29.S4; fmlaLane2(2, 29, 8); VAND V31.B16, V26.B16, V26.B16; fmlaLane3(6, 26, 8)
 	VSHL $16, V27.S4, V29.S4; fmlaLane2(3, 29, 8); VAND V31.B16, V27.B16, V27.B16; fmlaLane3(7, 27, 8)
-	ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, steps3
+	ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, round3
 
 	// c + (e + o)
 	ADD R14, R0, R16; FMOVQ 0(R16), F29; fadd(0, 0, 4); fadd(0, 29, 0); FMOVQ F0, 0(R16)
@@ -87,7 +87,7 @@ group6:
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16; MOVD $8, R15
-steps7:
+round7:
 	FMOVQ.P 16(R20), F16; FMOVQ.P 16(R21), F17; FMOVQ 0(R19), F24; FMOVQ 16(R19), F25
 	FMOVQ 32(R19), F26; FMOVQ 48(R19), F27; VSHL $16, V24.S4, V29.S4; fmlaLane0(0, 29, 16)
 	fmlaLane0(4, 29, 17); VAND V31.B16, V24.B16, V24.B16; fmlaLane1(8, 24, 16); fmlaLane1(12, 24, 17)
@@ -105,7 +105,7 @@ steps7:
 	VAND V31.B16, V26.B16, V26.B16; fmlaLane3(10, 26, 16); fmlaLane3(14, 26, 17)
 	VSHL $16, V27.S4, V29.S4; fmlaLane2(3, 29, 16); fmlaLane2(7, 29, 17)
 	VAND V31.B16, V27.B16, V27.B16; fmlaLane3(11, 27, 16); fmlaLane3(15, 27, 17); ADD $128, R19, R19
-	SUB $1, R15, R15; CBNZ R15, steps7
+	SUB $1, R15, R15; CBNZ R15, round7
 
 	// c + (e + o)
 	ADD R14, R0, R16; FMOVQ 0(R16), F29; fadd(0, 0, 8); fadd(0, 29, 0); FMOVQ F0, 0(R16)
@@ -138,7 +138,7 @@ group10:
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	MOVD $8, R15
-steps11:
+round11:
 	FMOVQ.P 16(R20), F12; FMOVQ.P 16(R21), F13; FMOVQ.P 16(R22), F14; FMOVQ 0(R19), F24
 	FMOVQ 16(R19), F25; VSHL $16, V24.S4, V29.S4; fmlaLane0(0, 29, 12); fmlaLane0(2, 29, 13)
 	fmlaLane0(4, 29, 14); VAND V31.B16, V24.B16, V24.B16; fmlaLane1(6, 24, 12); fmlaLane1(8, 24, 13)
@@ -149,7 +149,7 @@ steps11:
 	fmlaLane3(6, 24, 12); fmlaLane3(8, 24, 13); fmlaLane3(10, 24, 14); VSHL $16, V25.S4, V29.S4
 	fmlaLane2(1, 29, 12); fmlaLane2(3, 29, 13); fmlaLane2(5, 29, 14); VAND V31.B16, V25.B16, V25.B16
 	fmlaLane3(7, 25, 12); fmlaLane3(9, 25, 13); fmlaLane3(11, 25, 14); ADD $128, R19, R19
-	SUB $1, R15, R15; CBNZ R15, steps11
+	SUB $1, R15, R15; CBNZ R15, round11
 
 	// c + (e + o)
 	ADD R14, R0, R16; FMOVQ 0(R16), F29; fadd(0, 0, 6); fadd(0, 29, 0); FMOVQ F0, 0(R16)
@@ -183,7 +183,7 @@ group14:
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16; MOVD $8, R15
-steps15:
+round15:
 	FMOVQ.P 16(R20), F16; FMOVQ.P 16(R21), F17; FMOVQ.P 16(R22), F18; FMOVQ.P 16(R23), F19
 	FMOVQ 0(R19), F24; FMOVQ 16(R19), F25; VSHL $16, V24.S4, V29.S4; fmlaLane0(0, 29, 16)
 	fmlaLane0(2, 29, 17); fmlaLane0(4, 29, 18); fmlaLane0(6, 29, 19); VAND V31.B16, V24.B16, V24.B16
@@ -196,7 +196,7 @@ steps15:
 	fmlaLane3(12, 24, 18); fmlaLane3(14, 24, 19); VSHL $16, V25.S4, V29.S4; fmlaLane2(1, 29, 16)
 	fmlaLane2(3, 29, 17); fmlaLane2(5, 29, 18); fmlaLane2(7, 29, 19); VAND V31.B16, V25.B16, V25.B16
 	fmlaLane3(9, 25, 16); fmlaLane3(11, 25, 17); fmlaLane3(13, 25, 18); fmlaLane3(15, 25, 19)
-	ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, steps15
+	ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, round15
 
 	// c + (e + o)
 	ADD R14, R0, R16; FMOVQ 0(R16), F29; fadd(0, 0, 8); fadd(0, 29, 0); FMOVQ F0, 0(R16)
@@ -235,7 +235,7 @@ group18:
 	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; MOVD $8, R15
-steps19:
+round19:
 	FMOVQ.P 16(R20), F20; FMOVQ.P 16(R21), F21; FMOVQ.P 16(R22), F22; FMOVQ.P 16(R23), F23
 	FMOVQ.P 16(R24), F24; FMOVQ 0(R19), F25; FMOVQ 16(R19), F26; VSHL $16, V25.S4, V27.S4
 	fmlaLane0(0, 27, 20); fmlaLane0(2, 27, 21); fmlaLane0(4, 27, 22); fmlaLane0(6, 27, 23)
@@ -250,7 +250,7 @@ steps19:
 	fmlaLane3(18, 25, 24); VSHL $16, V26.S4, V27.S4; fmlaLane2(1, 27, 20); fmlaLane2(3, 27, 21)
 	fmlaLane2(5, 27, 22); fmlaLane2(7, 27, 23); fmlaLane2(9, 27, 24); VAND V31.B16, V26.B16, V26.B16
 	fmlaLane3(11, 26, 20); fmlaLane3(13, 26, 21); fmlaLane3(15, 26, 22); fmlaLane3(17, 26, 23)
-	fmlaLane3(19, 26, 24); ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, steps19
+	fmlaLane3(19, 26, 24); ADD $128, R19, R19; SUB $1, R15, R15; CBNZ R15, round19
 
 	// c + (e + o)
 	ADD R14, R0, R16; FMOVQ 0(R16), F27; fadd(0, 0, 10); fadd(0, 27, 0); FMOVQ F0, 0(R16)
