@@ -174,3 +174,16 @@ func TestKernelsByTilesEqualGeneric(t *testing.T) {
 		}
 	}
 }
+
+// Kernels that flush leave arithmetic as it was.
+func TestModeComesBack(t *testing.T) {
+	b := kernel.ScoreLayout(kernel.Pairs, Group, kernel.Panel)
+	b.Overwrite = true
+	p, v, o := make([]float32, Group), make([]byte, 2*Group*kernel.Panel), make([]float32, kernel.Panel)
+	kerneltest.ForEach(t, func(t *testing.T) {
+		Accumulate(kerneltest.Tuned, kerneltest.Sums(o, p, nil, 1, kernel.Panel, Group), v, &b, true)
+		if small := float32(0x1p-126); small*p[0]+small*(o[0]+0.5) != 0x1p-127 {
+			t.Error("subnormal numbers are flushed after a call")
+		}
+	})
+}
