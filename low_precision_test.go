@@ -355,7 +355,8 @@ func TestLowPrecisionMatrices(t *testing.T) {
 		}
 		want := matrixProduct(t, a, w, MatrixConfig{})
 		var errors [6]float64
-		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {BFloat16: true}, {}, {Format: I8},
+		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {BFloat16: true}, {},
+			{Format: I8},
 			{Format: I8, Integers: true}} {
 			x := w
 			if i == 3 {

@@ -16,7 +16,8 @@ import (
 // bfloat16 is a number that was rounded to bfloat16, as inputs and weights of F32 are.
 func bfloat16(x float32) float32 { return f32.FromBF16(f32.FlushedBF16(x)) }
 
-// bfloat16Weight is what products in bfloat16 multiply by, of a weight that is packed with a format.
+// bfloat16Weight is what products in bfloat16 multiply by, of a weight that is packed with a
+// format.
 func bfloat16Weight(typ Format, x float32) float32 {
 	switch typ {
 	case F16:
@@ -192,7 +193,8 @@ func TestBFloat16RowsAndFiles(t *testing.T) {
 			}
 			must(t, x.Close())
 		}
-		layout := packed.Matrix{Format: kernel.Pairs, Batch: 2, Heads: 1, Inputs: inputs, Outputs: outputs}
+		layout := packed.Matrix{Format: kernel.Pairs, Batch: 2, Heads: 1, Inputs: inputs,
+			Outputs: outputs}
 		file[len(file)-5] = 1 // of an output that there is not
 		repair(file, partsOfFile(layout)...)
 		_, err = LoadMatrix(bytes.NewReader(file))

@@ -302,7 +302,8 @@ func TestMatrixFileHostile(t *testing.T) {
 		{F32, 0, []byte("attnTok"), ErrFormat,
 			`the file begins with "attnTok", want "attnMat", which Matrix.Save writes`},
 		{F32, 7, []byte{5}, ErrFormat, "the file is version 5 of the form, want version 4"},
-		{F32, 8, word(4), ErrFormat, fmt.Sprintf("the file's Format is 4, want 0 to 3, 5, or 33 to %d of "+
+		{F32, 8, word(4), ErrFormat, fmt.Sprintf("the file's Format is 4, want 0 to 3, 5, or 33 to %d "+
+			"of "+
 			"blocks", 32+int(blocks.Last))},
 		{F32, 12, word(1), ErrFormat, "the file's ValueFormat is F16, want F32 as Format"},
 		{F32, 16, word(1), ErrFormat, "the file's Format is F32 with Integers, want I8"},

@@ -258,8 +258,8 @@ func (t *pairProgram) zero(v reg.VecPhysical) {
 	VXORPS(v, v, v)
 }
 
-// pair is e(i, v) = FMA(a[i][2k], b[2k][v], e(i, v)) and o(i, v) the same of 2k + 1, for pair k, number
-// u of a round.
+// pair is e(i, v) = FMA(a[i][2k], b[2k][v], e(i, v)) and o(i, v) the same of 2k + 1, for pair k,
+// number u of a round.
 func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
 	vectors := n * t.vecs
 	used := 2 * r * vectors

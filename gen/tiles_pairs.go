@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products in bfloat16 by tiles of AMX: TDPBF16PS adds to 16 × 16 sums the products of 32 inputs, in
-// the order of sums over pairs. Two panels stay in the L1 cache for all rows, 32 of which are
+// Products in bfloat16 by tiles of AMX: TDPBF16PS adds to 16 × 16 sums the products of 32 inputs,
+// in the order of sums over pairs. Two panels stay in the L1 cache for all rows, 32 of which are
 // multiplied side by side, so that four sums wait for nobody; meanwhile the panels that follow are
 // requested.
 
@@ -39,8 +39,8 @@ var (
 	pairTilesTemp    = reg.RAX
 )
 
-// multiplyPairTilesKernel emits sums of some parts of inputs. Sums of rows that there are not are of
-// any value.
+// multiplyPairTilesKernel emits sums of some parts of inputs. Sums of rows that there are not are
+// of any value.
 func multiplyPairTilesKernel() {
 	TEXT("multiplyPairTilesAMX", noSplit, context)
 	config := AllocLocal(64)

@@ -20,8 +20,8 @@ import (
 //	          are a multiple of 64 bytes
 //	always    the elements as in packed.Matrix, which therefore begin at a multiple of 64 bytes
 //
-// Format 5 is BF16 for products in bfloat16. Blocks (internal/blocks) have their scales among their elements, in little-endian bytes. Format
-// is firstBlockFormat + BlockType.
+// Format 5 is BF16 for products in bfloat16. Blocks (internal/blocks) have their scales among their
+// elements, in little-endian bytes. Format is firstBlockFormat + BlockType.
 //
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
 

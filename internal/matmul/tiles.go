@@ -68,20 +68,22 @@ func (p *projection) panelsAfter(u *productBlock, k, c int) []byte {
 	return p.panelsAt(u, k, c)
 }
 
-// addTiles adds to sums the products of all rows by two panels, over some parts of the inputs from k
-// on; the last part of all may have fewer.
+// addTiles adds to sums the products of all rows by two panels, over some parts of the inputs from
+// k on; the last part of all may have fewer.
 func (p *projection) addTiles(u *productBlock, k, c, parts int, sums []float32, next []byte) {
 	x := &p.inputs.pairs
 	panels, steps := p.panelsAt(u, k, c), kernel.RoundUp(min(Inner, p.m.inner-k), pairs.Group)
 	operand.Reads(panels, len(panels))
 	operand.Updates(sums, len(sums))
 	call := pairs.TileCall{V: &panels[0], AStep: 2 * pairs.Group * x.Count, Parts: parts,
-		PartStride: 2 * Inner * kernel.RoundUp(p.m.cols, panel), Groups: steps / pairs.Group, Begin: k == 0}
+		PartStride: 2 * Inner * kernel.RoundUp(p.m.cols, panel),
+		Groups:     steps / pairs.Group, Begin: k == 0}
 	if len(panels) > 2*steps*panel {
 		call.Second = 2 * steps * panel
 	}
 	if next != nil || parts > 1 {
-		call.Request = max(1, pairs.TileRows*pairs.Group/kernel.RoundUp(min(u.Rows, Rows), 2*pairs.TileRows))
+		rows := kernel.RoundUp(min(u.Rows, Rows), 2*pairs.TileRows)
+		call.Request = max(1, pairs.TileRows*pairs.Group/rows)
 	}
 	if next != nil {
 		call.Next = &next[0]

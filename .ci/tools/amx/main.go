@@ -1,10 +1,10 @@
 //go:build linux && amd64
 
-// Command amx runs a program, as go test -exec does, on a CPU with AVX-512 as if it had AMX-INT8 and
-// AMX-BF16, too: their instructions are illegal there, or as long as nobody asks the system for tiles, and
-// where they stop a thread they are carried out in its place. It obeys the manual: sizes that do
-// not fit together end the program. Encodings that this repository's kernels do not have are none
-// to it. It says how many instructions there were; a run without any fails.
+// Command amx runs a program, as go test -exec does, on a CPU with AVX-512 as if it had AMX-INT8
+// and AMX-BF16, too: their instructions are illegal there, or as long as nobody asks the system for
+// tiles, and where they stop a thread they are carried out in its place. It obeys the manual: sizes
+// that do not fit together end the program. Encodings that this repository's kernels do not have
+// are none to it. It says how many instructions there were; a run without any fails.
 package main
 
 import (
@@ -309,8 +309,8 @@ func (t *thread) multiply(in instruction) error {
 	return nil
 }
 
-// addPairs adds to a float32 the products of a row and a column of pairs of bfloat16: the even ones are
-// a chain of fused multiply-adds, and the odd ones, and their sum is added.
+// addPairs adds to a float32 the products of a row and a column of pairs of bfloat16: the even ones
+// are a chain of fused multiply-adds, and the odd ones, and their sum is added.
 func (t *thread) addPairs(sum []byte, row *[64]byte, columns *matrix, size, column int) {
 	number := func(x []byte) float32 {
 		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(x)) << 16)

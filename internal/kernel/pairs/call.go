@@ -1,7 +1,7 @@
 package pairs
 
-// What a call of tiles has, at most: TileProducts multiply-adds, which take 4 µs, or 80 at a twentieth
-// of the rate of tiles, and TileCols columns of panels.
+// What a call of tiles has, at most: TileProducts multiply-adds, which take 4 µs, or 80 at a
+// twentieth of the rate of tiles, and TileCols columns of panels.
 const (
 	TileProducts = 1 << 22
 	TileCols     = 32

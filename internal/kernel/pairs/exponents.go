@@ -2,9 +2,9 @@ package pairs
 
 import "math"
 
-// Where kernels do not flush, sums are theirs only if nothing is to be flushed: a product of numbers
-// in bfloat16 of exponents x and y is a multiple of 2^(x+y−14), so every sum is, whatever cancels,
-// and with x + y of at least −112 none is below 2⁻¹²⁶ but 0.
+// Where kernels do not flush, sums are theirs only if nothing is to be flushed: a product of
+// numbers in bfloat16 of exponents x and y is a multiple of 2^(x+y−14), so every sum is, whatever
+// cancels, and with x + y of at least −112 none is below 2⁻¹²⁶ but 0.
 
 // Least is the least magnitude of some numbers in bfloat16 that are not 0, as bits.
 type Least uint16

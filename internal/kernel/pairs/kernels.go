@@ -9,9 +9,10 @@ import (
 )
 
 // Accumulate adds to outputs the sums over pairs of rows of numbers in bfloat16 and panels of
-// inputs, which are whole groups: the last one may have zeros. Outputs begin with +0 if b.Overwrite,
-// and else are what Accumulate left. Columns are whole panels. There is no alpha. normal says that no
-// number on the way is subnormal, see [Normal]; where it is not known, it may be false.
+// inputs, which are whole groups: the last one may have zeros. Outputs begin with +0 if
+// b.Overwrite, and else are what Accumulate left. Columns are whole panels. There is no alpha.
+// normal says that no number on the way is subnormal, see [Normal]; where it is not known, it may
+// be false.
 func Accumulate(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, normal bool) {
 	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
 	operand.ReadsRows(x.P, x.Rows, x.PStride, kernel.RoundUp(b.Keys, Group))

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// callProducts bounds the multiply-adds of a call of kernels with AVX-512, which do twice as many at
-// once, and of others.
+// callProducts bounds the multiply-adds of a call of kernels with AVX-512, which do twice as many
+// at once, and of others.
 func callProducts(isa tuning.ISA) int {
 	if isa.Lanes16() {
 		return kernel.CallProducts16

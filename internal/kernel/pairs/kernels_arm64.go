@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Flushes: NEON finds what is subnormal before it rounds, so kernels flush nothing, and are for sums
-// in which nothing is.
+// Flushes: NEON finds what is subnormal before it rounds, so kernels flush nothing, and are for
+// sums in which nothing is.
 const Flushes = false
 
 // callProducts bounds the multiply-adds of a call.
@@ -19,14 +19,16 @@ func accumulateStep(_ tuning.ISA, x *kernel.Sums, v *byte, b *kernel.PanelLayout
 	accumulatePairsSIMD(&x.O[0], &x.P[0], v, x.Rows, x.OStride, x.PStride, b)
 }
 
-// accumulatePairsSIMD adds sums over pairs to outputs. It works like accumulateGeneric where nothing
-// is to be flushed.
+// accumulatePairsSIMD adds sums over pairs to outputs. It works like accumulateGeneric where
+// nothing is to be flushed.
 //
 //go:noescape
 func accumulatePairsSIMD(o, p *float32, v *byte, rows, oStride, pStride int, b *kernel.PanelLayout)
 
 // putSome is putGroups of at most CallElements numbers.
-func putSome(_ tuning.ISA, dst []uint16, x []float32, stride int) { putGroupsGeneric(dst, x, stride) }
+func putSome(_ tuning.ISA, dst []uint16, x []float32, stride int) {
+	putGroupsGeneric(dst, x, stride)
+}
 
 // round is Round of at most CallElements numbers.
 func round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }

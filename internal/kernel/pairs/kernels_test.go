@@ -76,8 +76,8 @@ func aboutTheLeast(r *rand.Rand) float32 {
 	return math.Float32frombits(bits&(1<<31) | exponent<<23 | mantissa<<16)
 }
 
-// justBelow is input k of numbers of which some products are 2⁻¹²⁶ and others 2⁻¹⁵² to 2⁻¹⁴⁹: IEEE 754
-// rounds many of their sums to 2⁻¹²⁶ that 24 bits round to less.
+// justBelow is input k of numbers of which some products are 2⁻¹²⁶ and others 2⁻¹⁵² to 2⁻¹⁴⁹: IEEE
+// 754 rounds many of their sums to 2⁻¹²⁶ that 24 bits round to less.
 func justBelow(r *rand.Rand, k int) float32 {
 	bits := r.Uint32()
 	switch {
@@ -137,8 +137,8 @@ func TestSumsAboutTheLeast(t *testing.T) {
 	})
 }
 
-// Sums by tiles are those of the generic code, for any number of rows, one panel or two, from any row
-// on, and in parts.
+// Sums by tiles are those of the generic code, for any number of rows, one panel or two, from any
+// row on, and in parts.
 func TestKernelsByTilesEqualGeneric(t *testing.T) {
 	if !kerneltest.Tuned.AMXBFloat16 {
 		t.Skip("no tiles here: " + tuning.HostTiles().Why)
@@ -203,7 +203,8 @@ func TestKernelsByTilesEqualGeneric(t *testing.T) {
 func TestModeComesBack(t *testing.T) {
 	b := kernel.ScoreLayout(kernel.Pairs, Group, kernel.Panel)
 	b.Overwrite = true
-	p, v, o := make([]float32, Group), make([]byte, 2*Group*kernel.Panel), make([]float32, kernel.Panel)
+	p, o := make([]float32, Group), make([]float32, kernel.Panel)
+	v := make([]byte, 2*Group*kernel.Panel)
 	kerneltest.ForEach(t, func(t *testing.T) {
 		Accumulate(kerneltest.Tuned, kerneltest.Sums(o, p, nil, 1, kernel.Panel, Group), v, &b, true)
 		// As bits: a comparison would not see it either.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Products by tiles of AMX: TDPBF16PS adds the products of 32 inputs to 16 × 16 sums, whose order is
-// that of sums over pairs. Each call of assembly configures the tiles and releases them.
+// Products by tiles of AMX: TDPBF16PS adds the products of 32 inputs to 16 × 16 sums, whose order
+// is that of sums over pairs. Each call of assembly configures the tiles and releases them.
 
 // LeastTileRows is how many rows go through tiles, at least.
 func LeastTileRows(cpu *tuning.Row) int {
