@@ -32,6 +32,9 @@ type description struct {
 	local           attn.Window    // window of local layers
 	locals          []bool         // which layers are local, nil for none
 
+	ofImages    bool    // it reads pictures, not texts
+	vision      *vision // how it does
+	endings     endings
 	stored      bool // matrices keep the file's type
 	blocks      bool // the file is GGUF, and its blocks are kept
 	answers     bool // a decoder that may answer yes or no
@@ -52,6 +55,7 @@ type names struct {
 	up                         []string // gate and up, or both fused
 	down, ffnNorm              string
 	queryNorm, keyNorm         string
+	outputScale, downScale     string // factors of attention's and of the network's outputs
 	inputBias, outputBias      bool
 	upBias, downBias           bool
 	normBias                   bool
@@ -86,6 +90,9 @@ func (d *description) check(keys sizeKeys) error {
 		size int
 	}{{keys.hidden, d.hidden}, {keys.layers, d.layers}, {keys.heads, d.heads}, {keys.ffn, d.ffn},
 		{keys.vocab, d.vocab}, {keys.positions, d.longest}}
+	if d.ofImages {
+		list = list[:4]
+	}
 	for _, l := range list {
 		if err := weights.Sizes([]string{l.name}, l.size); err != nil {
 			return err
@@ -110,7 +117,7 @@ func (d *description) check(keys sizeKeys) error {
 	case d.segments < 0 || d.segments > 1<<24:
 		return fmt.Errorf("%s is %d, want 0 to %d", cmp.Or(keys.segments, "type_vocab_size"),
 			d.segments, 1<<24)
-	case min(d.vocab, d.longest) < 2:
+	case !d.ofImages && min(d.vocab, d.longest) < 2:
 		return fmt.Errorf("%s is %d, and by %s texts have at most %d tokens, want at least 2 of both",
 			keys.vocab, d.vocab, keys.positions, d.longest)
 	case !(d.epsilon >= 0 && d.epsilon < 1):
@@ -133,7 +140,8 @@ var usualKeys = sizeKeys{hidden: "hidden_size", layers: "num_hidden_layers",
 // activations maps names in configs to activations.
 var activations = map[string]nn.Activation{"gelu": nn.GELU, "gelu_new": nn.GELUTanh,
 	"gelu_pytorch_tanh": nn.GELUTanh, "gelu_python": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU,
-	"swish": nn.SiLU, "quick_gelu": nn.QuickGELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "linear": nn.None}
+	"quick_gelu": nn.QuickGELU, "swish": nn.SiLU, "tanh": nn.Tanh,
+	"sigmoid": nn.Sigmoid, "linear": nn.None}
 
 // setActivation sets the activation by its name in a config.
 func (d *description) setActivation(key, name string) error {

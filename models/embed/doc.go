@@ -21,6 +21,7 @@
 //
 // [Model.Rerank] scores texts for a query: with cross-encoders, with Qwen3-Reranker, or by MaxSim
 // with PyLate models (ColBERT), which have a vector for each token ([Model.EncodeQueries]).
+// [Model.EncodeImages] computes vectors of images, and [Model.ClassifyImages] labels them.
 // [Model.Classify], [Model.ZeroShot] and [Model.Entities] label texts and parts of them. The
 // README in this folder lists the files that are read.
 package embed

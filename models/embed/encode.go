@@ -80,6 +80,9 @@ func (m *Model) checkInto(dst []float32, texts int) error {
 	if m.noVector != nil {
 		return fmt.Errorf("embed: %s: %w", m.path, m.noVector)
 	}
+	if m.texts == nil {
+		return fmt.Errorf("embed: %s: %w", m.path, errNoTexts)
+	}
 	if want := texts * m.Dimensions(); len(dst) != want {
 		return fmt.Errorf("embed: dst has %d numbers, want %d, %d for each of %d texts: %w", len(dst),
 			want, m.Dimensions(), texts, attn.ErrLength)
@@ -158,6 +161,9 @@ const readTogether = 8
 
 // readAll tokenizes the texts on all workers, checks them in order and returns the first error.
 func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) error) error {
+	if r.texts == nil {
+		return fmt.Errorf("embed: %s: %w", r.path, errNoTexts)
+	}
 	if r.ctx == nil {
 		return fmt.Errorf("embed: ctx is nil, want a context: %w", attn.ErrOption)
 	}
@@ -272,9 +278,11 @@ func (m *Model) compute(ctx context.Context, dst []float32, tokens, segments [][
 
 // batchSize returns how many of the texts form the next batch.
 func (m *Model) batchSize(tokens [][]int32) int {
-	n, sum := 1, len(tokens[0])
-	for ; n < len(tokens) && sum+len(tokens[n]) <= m.options.BatchTokens; n++ {
-		sum += len(tokens[n])
+	n, sum := 1, m.endings.lengthOf(tokens[0])
+	for ; n < len(tokens); n++ {
+		if sum += m.endings.lengthOf(tokens[n]); sum > m.options.BatchTokens {
+			break
+		}
 	}
 	return n
 }
@@ -284,8 +292,13 @@ func (r *runner) loadBatch(tokens, segments [][]int32) {
 	r.lens, r.ids, r.positions = r.lens[:0], r.ids[:0], r.positions[:0]
 	r.segments = r.segments[:0]
 	for i, text := range tokens {
-		r.lens, r.ids = append(r.lens, len(text)), append(r.ids, text...)
-		for position := range text {
+		text, fill := r.endings.cut(text)
+		r.ids = append(r.ids, text...)
+		for range fill {
+			r.ids = append(r.ids, r.endings.token)
+		}
+		r.lens = append(r.lens, len(text)+fill)
+		for position := range len(text) + fill {
 			r.positions = append(r.positions, int32(position))
 			segment := int32(0)
 			if segments != nil && segments[i] != nil {
@@ -301,8 +314,12 @@ func (r *runner) loadBatch(tokens, segments [][]int32) {
 func (r *runner) checkFinite(rows []float32, first, width int) {
 	for i, x := range rows {
 		if r.err == nil && math.IsNaN(float64(x-x)) {
-			r.err = fmt.Errorf("text %d: number %d of what it becomes is %v, want finite weights and "+
-				"sums", first+i/width, i%width, x)
+			what := "text"
+			if r.vision != nil {
+				what = "image"
+			}
+			r.err = fmt.Errorf("%s %d: number %d of what it becomes is %v, want finite weights and "+
+				"sums", what, first+i/width, i%width, x)
 		}
 	}
 }

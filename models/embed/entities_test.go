@@ -161,7 +161,8 @@ func entityTokenizers(t *testing.T) map[string]*Model {
 
 	k = kindNamed(t, "modernbert")
 	const vocab = 270
-	k.shapes["model.embeddings.tok_embeddings.weight"], k.config["vocab_size"] = []int{vocab, wide}, vocab
+	k.shapes["model.embeddings.tok_embeddings.weight"] = []int{vocab, wide}
+	k.config["vocab_size"] = vocab
 	path, _ = writeLabels(t, &k, labels)
 	write(t, path, "tokenizer.json", []byte(qwenTokenizer(vocab)))
 	if err := os.Remove(filepath.Join(path, "vocab.txt")); err != nil {

@@ -23,6 +23,8 @@ type runner struct {
 	x, projected, attended []float32 // rows; projected has queries, keys and values
 	slabs                  slabs
 
+	pictures pictures // of a tower of images
+
 	pooled, next, weights []float32 // rows of texts, and pooling weights of tokens
 }
 

@@ -114,8 +114,8 @@ func (m *Model) loadTokenHead(b *builder, f *labelsFile) {
 			m.kind))
 		return
 	}
-	m.noVector = fmt.Errorf("%s: architectures is %q, which labels tokens and has no embeddings, want "+
-		"Entities", configJSON, f.Architectures)
+	m.noVector = fmt.Errorf("%s: architectures is %q, which labels tokens and has no embeddings, "+
+		"want Entities", configJSON, f.Architectures)
 	m.head = m.readHead(b, f, n)
 	m.head.tokens = true
 	m.words = m.texts.Words()
@@ -286,8 +286,8 @@ func (r *runner) applyHead(dst []float32, x attn.Tensor) {
 	}
 }
 
-// Labels returns the names of scores and classes in the order of their numbers, nil for a model that
-// makes vectors.
+// Labels returns the names of scores and classes in the order of their numbers, nil for a model
+// that makes vectors.
 func (m *Model) Labels() []string {
 	if m.head == nil {
 		return nil
@@ -314,7 +314,7 @@ func (m *Model) RerankContext(ctx context.Context, query string, texts []string)
 	if m.late != nil {
 		return m.maxSims(ctx, query, texts)
 	}
-	if m.head != nil && !m.head.tokens && len(m.head.labels) != 1 {
+	if m.checkScores() == nil && len(m.head.labels) != 1 {
 		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns a score for "+
 			"each, or a model with one", m.path, m.head.labels)
 	}
@@ -333,6 +333,8 @@ func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
 // checkScores refuses models that do not score texts.
 func (m *Model) checkScores() error {
 	switch {
+	case m.texts == nil:
+		return fmt.Errorf("embed: %s: %w", m.path, errNoTexts)
 	case m.head == nil:
 		return fmt.Errorf("embed: %s: %w", m.path, errNoHead)
 	case m.head.tokens:

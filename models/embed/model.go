@@ -36,6 +36,11 @@ type Model struct {
 	scored   []string        // labels of a GGUF file that scores, nil for others
 	matrices int             // bytes of matrices
 
+	images  *Model           // the tower of images: itself if it reads nothing else, nil for none
+	family  string           // model_type of a model of images
+	project func(b *builder) // loads what comes after both towers, nil for nothing
+	scaling [2]float32       // of cosines of texts and images
+
 	pool   *attn.Pool
 	mutex  sync.Mutex
 	idle   []*runner
@@ -68,8 +73,7 @@ func Open(path string, o Options) (*Model, error) {
 		l = weights.OfGGUF(path, o.Integers)
 		m.openGGUF(l)
 	} else {
-		l = weights.Of(path, o.Integers)
-		m.openFolder(l)
+		l = m.openFolder(weights.Of(path, o.Integers))
 	}
 	m.build(l)
 	l.Close()
@@ -91,9 +95,17 @@ func checkPath(path string) error {
 	return nil
 }
 
-// openFolder reads the configuration and tokenizer of a folder, and opens its tensors.
-func (m *Model) openFolder(l *weights.Loader) {
-	m.description = readDescription(l)
+// openFolder reads the configuration and tokenizer of a folder, and opens its tensors. It returns
+// the loader of these, which may be in a folder of it.
+func (m *Model) openFolder(outer *weights.Loader) *weights.Loader {
+	l, modules := imageFolder(outer)
+	kind := readKind(l)
+	if modules != nil || imageKinds[kind] != nil {
+		m.openImages(outer, l, kind, modules)
+		l.Open()
+		return l
+	}
+	m.description = readDescription(l, kind)
 	if l.Err == nil {
 		m.sentence = readSentence(l, m.hidden)
 		if m.late != nil {
@@ -106,30 +118,35 @@ func (m *Model) openFolder(l *weights.Loader) {
 		}
 	}
 	l.Open()
+	return l
 }
 
-// readDescription reads config.json as the kind of model that it names.
-func readDescription(l *weights.Loader) *description {
+// readKind reads the model_type of config.json.
+func readKind(l *weights.Loader) string {
 	var first struct {
 		Type          *string  `json:"model_type"`
 		Architectures []string `json:"architectures"`
 	}
 	l.JSON(configJSON, &first, strictjson.AnyKey)
-	if l.Err != nil {
-		return nil
-	}
 	kind := "bert" // early folders lack model_type
 	if first.Type != nil {
 		kind = *first.Type
 	}
-	read := modelKinds[kind]
 	for _, name := range first.Architectures {
 		if first.Type == nil && !strings.HasPrefix(name, "Bert") {
 			l.Check(configJSON, fmt.Errorf("architectures is %q and model_type is not there, want one of %s",
 				first.Architectures, knownKinds()))
-			return nil
 		}
 	}
+	return kind
+}
+
+// readDescription reads config.json as a kind of model.
+func readDescription(l *weights.Loader, kind string) *description {
+	if l.Err != nil {
+		return nil
+	}
+	read := modelKinds[kind]
 	if read == nil {
 		why := ""
 		if strings.HasPrefix(kind, "deberta") {
@@ -141,11 +158,19 @@ func readDescription(l *weights.Loader) *description {
 	return read(l, kind)
 }
 
-func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(modelKinds)), ", ") }
+func knownKinds() string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(modelKinds)), maps.Keys(imageKinds))
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
 
 // build loads the weights.
 func (m *Model) build(l *weights.Loader) {
 	if l.Err != nil {
+		return
+	}
+	if m.images != nil {
+		m.buildImages(l)
 		return
 	}
 	b := newBuilder(l, m.description)
@@ -164,6 +189,9 @@ func (m *Model) start() (*Model, error) {
 		return nil, fmt.Errorf("embed: %s: %w", m.path, err)
 	}
 	m.pool = attn.NewPool(m.options.Workers)
+	if v := m.images; v != nil {
+		v.pool, v.options, v.dimensions = m.pool, m.options, m.dimensions
+	}
 	return m, nil
 }
 
@@ -171,6 +199,9 @@ func (m *Model) start() (*Model, error) {
 func (m *Model) applyOptions() error {
 	o := &m.options
 	if err := m.checkUseful(o); err != nil {
+		return err
+	}
+	if err := m.checkTextOptions(o); err != nil {
 		return err
 	}
 	if o.Pooling != nil {
@@ -208,6 +239,17 @@ func (m *Model) applyOptions() error {
 	}
 	if m.buckets > 0 { // the table of biases covers no more tokens
 		o.BatchTokens = min(o.BatchTokens, m.description.longest)
+	}
+	return nil
+}
+
+// checkTextOptions refuses options for texts that a model of images does not have.
+func (m *Model) checkTextOptions(o *Options) error {
+	switch {
+	case m.images != nil && o.Pooling != nil:
+		return fmt.Errorf("Options.Pooling is %q, want nil for a model of images", o.Pooling)
+	case m.texts == nil && o.MaxTokens > 0:
+		return fmt.Errorf("Options.MaxTokens is %d, want 0: %w", o.MaxTokens, errNoTexts)
 	}
 	return nil
 }
@@ -253,8 +295,12 @@ func (m *Model) Dimensions() int {
 	return m.dimensions
 }
 
-// MaxTokens returns the maximum of tokens of a text. Longer texts are truncated.
+// MaxTokens returns the maximum of tokens of a text, 0 for a model of images alone. Longer texts
+// are truncated.
 func (m *Model) MaxTokens() int {
+	if m.texts == nil {
+		return 0
+	}
 	if m.late != nil {
 		return *m.late.Length
 	}
@@ -267,6 +313,9 @@ func (m *Model) Memory() (matrices, lookups int) {
 		if t != nil {
 			lookups += t.MemoryUse()
 		}
+	}
+	if m.images != nil {
+		lookups += 4 * (len(m.images.vision.before) + len(m.images.vision.places))
 	}
 	return m.matrices, lookups + 4*len(m.distance)
 }
@@ -314,6 +363,11 @@ func (m *Model) Close() error {
 	m.mutex.Lock()
 	m.closed, m.idle = true, nil
 	m.mutex.Unlock()
+	if v := m.images; v != nil && v != m {
+		v.mutex.Lock()
+		v.closed, v.idle = true, nil
+		v.mutex.Unlock()
+	}
 	return m.pool.Close()
 }
 

@@ -106,7 +106,9 @@ func (r *runner) Work(part int) {
 // computeStage computes a stage for the slab: it ends a layer and begins the next. A layer is x +
 // attention(x), then x + network(x), with norms of the inputs of both or of the sums.
 func (s *slab) computeStage(stage int) {
-	if stage == 0 {
+	if stage == 0 && s.vision != nil {
+		s.embedPatches()
+	} else if stage == 0 {
 		s.lookUp()
 	} else {
 		s.endLayer(&s.all[stage-1])

@@ -114,6 +114,20 @@ func (b *builder) ropeOf(c *nn.RopeConfig) *nn.Rope {
 	return r
 }
 
+// scaleOutputs multiplies the outputs of a layer by factors of each (LayerScale), if name is not
+// empty.
+func (b *builder) scaleOutputs(l *weights.Linear, at, name string) {
+	if name == "" {
+		return
+	}
+	if l.Scales = b.Tensor(b.at+at+name, l.Out); b.Err != nil {
+		return
+	}
+	for i := range l.Bias {
+		l.Bias[i] *= l.Scales[i]
+	}
+}
+
 func (b *builder) loadLayer(i int) layer {
 	at := strings.ReplaceAll(b.names.layer, "%d", fmt.Sprint(i))
 	named := func(name string) string {
@@ -140,6 +154,8 @@ func (b *builder) loadLayer(i int) layer {
 	if i > 0 || b.names.firstNorm {
 		l.attentionNorm = b.loadNorm(named(b.names.attentionNorm))
 	}
+	b.scaleOutputs(&l.output, at, b.names.outputScale)
+	b.scaleOutputs(&l.down, at, b.names.downScale)
 	if b.names.queryNorm != "" {
 		l.queryNorm = b.Tensor(b.at+at+b.names.queryNorm+".weight", b.width)
 		l.keyNorm = b.Tensor(b.at+at+b.names.keyNorm+".weight", b.width)

@@ -22,6 +22,20 @@ func (t *Texts) HasToken(text string) bool {
 	return ok
 }
 
+// ReadPad returns the token that fills texts up.
+func ReadPad(l *weights.Loader, t *Texts) int32 {
+	if l.Err != nil {
+		return 0
+	}
+	config := readConfig(l)
+	id, ok := t.token(config.Pad.Content)
+	if !ok || id >= t.size {
+		l.Check(tokenizerConfigJSON, fmt.Errorf("pad_token is %q, want a token, which fills texts up",
+			config.Pad.Content))
+	}
+	return int32(id)
+}
+
 // ReadLate finds tokens by their texts. A prefix must be one, or empty; a word that is none stands
 // for the token of what is unknown, as in PyLate.
 func ReadLate(l *weights.Loader, t *Texts, prefixes, skipped []string, fills bool) (late Late) {

@@ -57,3 +57,18 @@ func (p piece) cutBy(by *pattern.Pattern, steps *pattern.Steps) ([]piece, error)
 	})
 	return p.cut(ends...), err
 }
+
+// keepBy returns the parts of a piece that match a pattern, or those that do not.
+func (p piece) keepBy(by *pattern.Pattern, matches bool, steps *pattern.Steps) (parts []piece,
+	err error) {
+	at := 0
+	err = by.Each(p.text, steps, func(part string, matched bool) error {
+		if matched == matches && part != "" {
+			parts = append(parts, piece{traced: p.slice(at, at+len(part)), first: p.first && at == 0,
+				users: p.users})
+		}
+		at += len(part)
+		return nil
+	})
+	return parts, err
+}

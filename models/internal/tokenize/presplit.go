@@ -57,27 +57,33 @@ func (b *byteLevel) split(p piece, steps *pattern.Steps) (parts []piece, err err
 	return parts, err
 }
 
-// splitBy cuts before and after what matches a pattern, or behind each space.
+// splitBy cuts before and after what matches a pattern, and may remove that or all else, or it cuts
+// behind each space.
 type splitBy struct {
 	Pattern  textOrRegex `json:"pattern"`
 	Behavior string      `json:"behavior"`
-	Invert   bool        `json:"invert"` // has no effect on Isolated
+	Invert   bool        `json:"invert"` // Removed keeps matches; has no effect on Isolated
 	by       *pattern.Pattern
 }
+
+const removed = "Removed"
 
 func (s *splitBy) prepare() (err error) {
 	if s.Pattern.text == " " && s.Behavior == "MergedWithPrevious" && !s.Invert {
 		return nil // as Gemma has it
 	}
-	if s.Pattern.regex == "" || s.Behavior != "Isolated" {
-		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated, "+
-			"or a space and MergedWithPrevious", s.Pattern.text, s.Behavior)
+	if s.Pattern.regex == "" || s.Behavior != "Isolated" && s.Behavior != removed {
+		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated "+
+			"or Removed, or a space and MergedWithPrevious", s.Pattern.text, s.Behavior)
 	}
 	s.by, err = pattern.Compile(s.Pattern.regex)
 	return err
 }
 
 func (s *splitBy) split(p piece, steps *pattern.Steps) ([]piece, error) {
+	if s.by != nil && s.Behavior == removed {
+		return p.keepBy(s.by, s.Invert, steps)
+	}
 	if s.by != nil {
 		return p.cutBy(s.by, steps)
 	}

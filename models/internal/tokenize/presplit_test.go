@@ -146,3 +146,28 @@ func TestNoClock(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitRemoves keeps what matches a pattern, as CLIP's tokenizer does, or what does not.
+func TestSplitRemoves(t *testing.T) {
+	for _, c := range []struct {
+		invert bool
+		text   string
+		want   []string
+	}{
+		{true, "  ab c,\t", []string{"ab", "c", ","}}, {true, "", nil}, {true, " ", nil},
+		{false, "ab c,", []string{" "}}, {false, " ", []string{" "}},
+	} {
+		got := piecesOf(t, fmt.Sprintf(`'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex':
+			'\\p{L}+|[^\\s\\p{L}]+'}, 'behavior': 'Removed', 'invert': %v}`, c.invert), c.text)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("invert %v, %q: %q, want %q", c.invert, c.text, got, c.want)
+		}
+	}
+	b := tokenizerOf(t, `{'pre_tokenizer': {'type': 'Split', 'pattern': {'Regex': '[ab]'}, 'behavior':
+		'Removed', 'invert': true}, 'added_tokens': [], 'model': {'merges': [], 'vocab': {'a': 1,
+		'b': 2}}}`)
+	spans, err := b.SpansControl("  a b")
+	if want := []Span{{1, 2, 3}, {2, 4, 5}}; err != nil || !slices.Equal(spans, want) {
+		t.Errorf("spans %v, %v, want %v", spans, err, want)
+	}
+}

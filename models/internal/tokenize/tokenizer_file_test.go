@@ -125,7 +125,7 @@ func TestRefusedTokenizers(t *testing.T) {
 		metaspace(`'replacement': '▁', 'str_rep': '_'`):                    `str_rep "_", want the replacement, "▁"`,
 		metaspace(`'replacement': '▁', 'individual_digits': true`):         `key "individual_digits" is true`,
 		split(`'pattern': {'String': ' '}, 'behavior': 'Isolated'`):        `String " " and the behavior "Isolated"`,
-		split(`'pattern': {'Regex': ' '}, 'behavior': 'Removed'`):          `behavior "Removed", want a Regex and`,
+		split(`'pattern': {'Regex': ' '}, 'behavior': 'Contiguous'`):       `behavior "Contiguous", want a Regex and`,
 		split(`'pattern': {'Regex': '', 'String': ''}`):                    `want some letters as String or Regex`,
 		split(`'pattern': {'Regex': '` + strings.Repeat("a", 10001) + `'`): "want JSON",
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '` + strings.Repeat("a", 10001) +

@@ -22,6 +22,8 @@ type Part struct {
 	From, Of, Experts int
 	// Order is which outputs of the tensor these are, in their order, in place of From; nil for none.
 	Order []int
+	// In is the shape of an output's weights, if that has several dimensions; nil for one.
+	In []int
 	// Bare says that the tensor is a parameter of its own: its name does not end in .weight.
 	Bare bool
 }
@@ -41,6 +43,14 @@ func (p *Part) shape(each ...int) []int {
 		shape = []int{p.Experts, p.Of / p.Experts}
 	}
 	return append(shape, each...)
+}
+
+// inputs is the shape of an output's weights, of a number of inputs.
+func (p *Part) inputs(in int) []int {
+	if p.In != nil {
+		return p.In
+	}
+	return []int{in}
 }
 
 // label names a part among matrices.
@@ -80,7 +90,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 		if l.Random != nil {
 			drawn = append(drawn, l.rows(in, []Part{p})...)
 		} else {
-			l.stored(p.weight(), p.shape(in)) // also where a packed file has it
+			l.stored(p.weight(), p.shape(p.inputs(in)...)) // also where a packed file has it
 		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
@@ -101,7 +111,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 // rows are the weights of parts, a row for each output.
 func (l *Loader) rows(in int, parts []Part) (rows []float32) {
 	for _, p := range parts {
-		x := pairsApart(l.part(p.weight(), p, in), in, p.Interleaved)
+		x := pairsApart(l.part(p.weight(), p, p.inputs(in)...), in, p.Interleaved)
 		if len(parts) == 1 {
 			return x // without a copy: it may be large
 		}

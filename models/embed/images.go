@@ -1,0 +1,232 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// EncodeImages returns a vector of Dimensions numbers for each image: of CLIP and SigLIP, whose
+// Encode makes vectors of texts for the same space, of DINOv2 and of ViT. Vectors have length 1 only
+// with Options.Normalize, or if modules.json says so. Images are resized and cropped as
+// preprocessor_config.json says, with the numbers of Pillow; alpha is dropped, and orientation by
+// EXIF is not applied. Sides have at most 16384 pixels, and images 2²⁶. Images must not change
+// during the call.
+func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
+	if err := m.checkImages(images); err != nil {
+		return nil, err
+	}
+	n := m.images.Dimensions()
+	dst := make([]float32, len(images)*n)
+	if err := m.images.computeImages(dst, images, outVectors); err != nil {
+		return nil, err
+	}
+	return rowsOf(dst, len(images), n), nil
+}
+
+// ClassifyImages returns a row of probabilities for each image, one for each of the Labels, of a
+// ViTForImageClassification. What they are is as in [Model.Classify].
+func (m *Model) ClassifyImages(images []image.Image) ([][]float32, error) {
+	if err := m.checkImages(images); err != nil {
+		return nil, err
+	}
+	v := m.images
+	if v.head == nil {
+		return nil, fmt.Errorf("embed: %s: it has no head that classifies images, want a ViT%s", m.path,
+			imageClasses)
+	}
+	n := len(v.head.labels)
+	dst := make([]float32, len(images)*n)
+	if err := v.computeImages(dst, images, outLogits); err != nil {
+		return nil, err
+	}
+	rows := rowsOf(dst, len(images), n)
+	if err := v.head.probabilities(v.pool, dst, rows); err != nil {
+		return nil, fmt.Errorf("embed: %w", err)
+	}
+	return rows, nil
+}
+
+// checkImages refuses models that read no images, and images of wrong sizes.
+func (m *Model) checkImages(images []image.Image) error {
+	if m.images == nil {
+		return fmt.Errorf("embed: %s: it reads texts only, want a model of images: CLIP, SigLIP, DINOv2 "+
+			"or ViT", m.path)
+	}
+	for i, picture := range images {
+		if err := checkImage(i, picture); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoTexts is the error of methods for texts.
+var errNoTexts = errors.New("it reads images only, want EncodeImages")
+
+// computeImages writes vectors or logits to dst, a row for each image, batch by batch.
+func (m *Model) computeImages(dst []float32, images []image.Image, out output) error {
+	r, err := m.acquireRunner(context.Background())
+	if err != nil {
+		return err
+	}
+	defer m.releaseRunner(r)
+	each, width := m.vision.rows(m.hidden), m.outWidth(out)
+	for done := 0; done < len(images); {
+		n := min(len(images)-done, max(1, m.options.BatchTokens/each))
+		r.loadImages(images[done:done+n], each)
+		r.forward()
+		rows := dst[done*width:][:n*width]
+		switch {
+		case out != outVectors:
+			r.scoreBatch(rows, out)
+		case m.vision.head != nil:
+			r.pooled = resize(r.pooled, n*r.hidden)
+			r.attendHead(r.pooled, m.vision.head)
+			r.applySteps(n, r.hidden)
+			r.copyVectors(rows)
+		default:
+			r.poolBatch(rows, 0)
+		}
+		r.checkFinite(rows, done, width)
+		if r.err != nil {
+			return fmt.Errorf("embed: %w", r.err)
+		}
+		if done += n; m.options.Progress != nil {
+			m.options.Progress(done, len(images))
+		}
+	}
+	return nil
+}
+
+// pictures are the images of a batch, and their patches. Workers make patches of an image each.
+type pictures struct {
+	*vision
+	images  []image.Image
+	patches []float32
+	memory  []scratch // of each worker
+	next    atomic.Int64
+}
+
+// loadImages makes the patches of a batch, of a number of rows each.
+func (r *runner) loadImages(images []image.Image, each int) {
+	p := &r.pictures
+	p.vision, p.images = r.vision, images
+	p.patches = resize(p.patches, len(images)*p.grid.h*p.grid.w*p.vision.patches.In)
+	r.lens, r.tokens = r.lens[:0], len(images)*each
+	for range images {
+		r.lens = append(r.lens, each)
+	}
+	workers := min(r.options.Workers, len(images))
+	if n := workers - len(p.memory); n > 0 {
+		p.memory = append(p.memory, make([]scratch, n)...)
+	}
+	p.next.Store(0)
+	if workers == 1 {
+		p.Work(0)
+	} else {
+		r.try(r.pool.Run(workers, p))
+	}
+	p.images = nil
+}
+
+// Work makes patches of images until none is left. It implements attn.Worker.
+func (p *pictures) Work(worker int) {
+	size := p.grid.h * p.grid.w * p.vision.patches.In
+	for {
+		i := int(p.next.Add(1)) - 1
+		if i >= len(p.images) {
+			return
+		}
+		pixels := p.processor.pixels(&p.memory[worker], p.images[i], p.input)
+		p.processor.patches(p.patches[i*size:][:size], pixels, p.input.w, p.patch, p.grid)
+	}
+}
+
+// imageModules is a modules.json with a CLIPModel, as sentence-transformers writes it.
+type imageModules struct{ normalize bool }
+
+// imageFolder returns the loader of the folder with the model: one in the folder if modules.json
+// names a CLIPModel there. modules is nil without such a file.
+func imageFolder(l *weights.Loader) (inner *weights.Loader, modules *imageModules) {
+	const file = "modules.json"
+	var list []module
+	l.OptionalJSON(file, &list, strictjson.Idle{"kwargs": {"[]"}})
+	if l.Err != nil || len(list) == 0 || list[0].kind() != clipModule {
+		return l, nil
+	}
+	for i, m := range list {
+		kind := clipModule
+		if i > 0 {
+			kind = "Normalize"
+		}
+		if m.kind() != kind || m.Index != i || m.Path != "" && !filepath.IsLocal(m.Path) {
+			l.Check(file, fmt.Errorf("module %d has idx %d, type %q and path %q, want idx %d, %s and a "+
+				"folder within this one", i, m.Index, m.Type, m.Path, i, kind))
+		}
+	}
+	modules = &imageModules{len(list) > 1}
+	if l.Err != nil || list[0].Path == "" {
+		return l, modules
+	}
+	return weights.Of(filepath.Join(l.Path, list[0].Path), l.Integers), modules
+}
+
+const clipModule = "CLIPModel"
+
+// openImages reads a model of images. outer is its folder, l the folder of its tensors.
+func (m *Model) openImages(outer, l *weights.Loader, kind string, modules *imageModules) {
+	switch {
+	case l.Err != nil:
+		return
+	case modules == nil && outer.Exists("modules.json"):
+		l.Check("modules.json", fmt.Errorf("the first module is no %s, and model_type is %q, want one, or "+
+			"no such file", clipModule, kind))
+	case modules != nil && kind != "clip":
+		l.Check(configJSON, fmt.Errorf("model_type is %q, and modules.json names a %s, want clip", kind,
+			clipModule))
+	}
+	m.family, m.sentence = kind, usualSentence()
+	m.listed, m.steps = modules != nil, nil
+	m.readTexts(outer)
+	if l.Err = cmp.Or(l.Err, outer.Err); l.Err != nil {
+		return
+	}
+	imageKinds[kind](m, l)
+	if modules != nil && modules.normalize {
+		project := m.project
+		m.project = func(b *builder) {
+			project(b)
+			m.steps = append(m.steps, step{})
+			m.images.steps = append(m.images.steps, step{})
+		}
+	}
+}
+
+// buildImages loads the weights of both towers.
+func (m *Model) buildImages(l *weights.Loader) {
+	var idle []string
+	towers := []*Model{m, m.images}
+	if m.images == m {
+		towers = towers[:1]
+	}
+	for _, tower := range towers {
+		b := newBuilder(l, tower.description)
+		b.loadVision()
+		tower.tables, tower.all = b.loadTables(), b.loadLayers()
+		tower.final = b.loadNorm(b.names.final)
+		idle = append(idle, tower.names.idleTensors()...)
+	}
+	if m.project != nil {
+		m.project(newBuilder(l, m.description))
+	}
+	m.matrices = l.Packed
+	l.CheckUsed(idle...)
+}
