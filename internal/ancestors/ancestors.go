@@ -1,7 +1,7 @@
-// Package ancestors says which tokens the queries of a tree see: the last tokens are the queries'
-// own, of which a query sees its own and those of its ancestors. Own tokens are counted from the
-// first query, in words of a block each, one bit a token, so that a path through many words takes a
-// step for each.
+// Package ancestors computes which tokens the queries of a tree see: the last tokens are the
+// queries' own, and a query sees its own token and its ancestors' tokens. Own tokens are counted
+// from the first query, in words of a block, one bit a token, so that a path costs one step for
+// each word.
 package ancestors
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
-// Tree is the queries of a tree, each behind its parent.
+// Tree is the queries of a tree, each after its parent.
 type Tree []query
 
-// query is what a query is in its tree.
+// query is a query in its tree.
 type query struct {
-	word  uint64 // those of its own word that it sees
-	near  int32  // its last ancestor in a word before, −1 if there is none,
-	far   int32  // and its last one in a segment of words before
-	depth int32  // how many ancestors it has
+	word  uint64 // the tokens of its own word that it sees
+	near  int32  // its last ancestor in an earlier word, −1 if there is none,
+	far   int32  // and its last ancestor in an earlier segment of words
+	depth int32  // number of ancestors
 }
 
-// Plant makes a tree of the parents of its queries: an index of one before, or −1.
+// Plant builds the tree from the parents of its queries: an index of an earlier query, or −1.
 func (t Tree) Plant(parents []int) {
 	for i, parent := range parents {
 		q := query{word: 1 << (i % kernel.Block), near: int32(parent), far: int32(parent)}
@@ -39,14 +39,14 @@ func (t Tree) Plant(parents []int) {
 	}
 }
 
-// Depth is how many ancestors a query has.
+// Depth returns the number of ancestors of a query.
 func (t Tree) Depth(i int) int { return int(t[i].depth) }
 
-// Window leaves those of the keys that query i sees that are at most left steps before it. Keys are
-// those of a block that begins with an own token, or before them: those before own tokens, which
-// count one step for each position, are in before; ancestors are one step each.
+// Window keeps those of the keys that query i sees which are at most left steps before it. Keys are
+// a block that begins with an own token, or before the own tokens; before marks the keys before own
+// tokens, which count one step for each position. Ancestors are one step each.
 func (t Tree) Window(keys, before uint64, i, own, left int) uint64 {
-	oldest := int(t[i].depth) - left // the depth of the first that is seen, or a position before
+	oldest := int(t[i].depth) - left // depth of the first visible ancestor, or a position
 	if oldest <= 0 {
 		return keys &^ lowBits(min(max(oldest-own, 0), kernel.Block))
 	}
@@ -63,29 +63,29 @@ func (t Tree) Window(keys, before uint64, i, own, left int) uint64 {
 // lowBits has bits 0 to n−1 set.
 func lowBits(n int) uint64 { return 1<<n - 1 }
 
-// Seen is what some queries see of some words of own tokens.
+// Seen holds which tokens of some words some queries see.
 type Seen struct {
 	seen  []uint64
 	words int // for each query
-	low   int // the first of them
+	low   int // the first word
 
-	first, queries int // which queries, and their number
+	first, queries int // the queries, and their number
 }
 
-// heldWords is how many words are known at a time: those of a segment of keys, which begins
-// anywhere in one.
+// heldWords is the number of words that are held at a time: a segment of keys, which may begin
+// within a word.
 const heldWords = kernel.Segment/kernel.Block + 1
 
-// Forget makes nothing known, as for a new tree.
+// Forget drops everything, for a new tree.
 func (s *Seen) Forget() { s.queries = 0 }
 
-// Holds reports whether it is known what n queries from one on see of two words.
+// Holds reports whether two words are held for n queries from from on.
 func (s *Seen) Holds(first, n, word int) bool {
 	return s.first == first && s.queries == n && s.low <= word && word+2 <= s.low+s.words
 }
 
-// Hold makes known what n queries, from the tree's query from on, see of two words and of those
-// behind. The queries are named by the number of the first.
+// Hold computes which tokens of two words, and of the words after them, n queries see, from the
+// tree's query from on. The number of the first query identifies them.
 func (s *Seen) Hold(t Tree, from, first, n, word int) {
 	s.first, s.queries, s.low = first, n, word
 	s.words = max(2, min((from+n-1)/kernel.Block+1-word, heldWords))
@@ -99,7 +99,7 @@ func (s *Seen) Hold(t Tree, from, first, n, word int) {
 	}
 }
 
-// walk goes from a query to its first ancestor, and notes the words in between that are held.
+// walk walks from a query to its first ancestor, and records the held words on the path.
 func (s *Seen) walk(t Tree, i int, seen []uint64) {
 	end, begin := (s.low+s.words)*kernel.Block, max(0, s.low*kernel.Block)
 	for i >= end {
@@ -115,7 +115,7 @@ func (s *Seen) walk(t Tree, i int, seen []uint64) {
 	}
 }
 
-// Of is what the i-th of the queries sees of a block that begins with one of the own tokens, or
+// Of returns the tokens that the i-th query sees of a block that begins with an own token, or
 // before them.
 func (s *Seen) Of(i, own int) uint64 {
 	seen, shift := s.seen[i*s.words+own>>6-s.low:], own&(kernel.Block-1)

@@ -7,22 +7,23 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// fileWord is four bytes of a file's block, the first of them the lowest.
+// fileWord returns four bytes of a file's block, little-endian.
 func fileWord(x []byte, i int) uint32 { return binary.LittleEndian.Uint32(x[4*i:]) }
 
-// packedWord is word i of output c.
+// packedWord returns word i of output c.
 func packedWord(x []byte, i, c int) uint32 { return fileWord(x, Outputs*i+c) }
 
-// maxFloat is the largest scale of Floats that is a number, and not negative.
+// maxFloat is the largest scale of Floats that is a non-negative number.
 const maxFloat = 0x7e
 
-// areFloats reports whether the scales of 64 inputs are such numbers.
+// areFloats reports whether the scales of 64 inputs are non-negative numbers.
 func areFloats(s []byte) bool { return max(s[0], s[1], s[2], s[3]) <= maxFloat }
 
-// scaleQ3 is scale i of Q3_K, of 6 bits: the halves of 8 bytes, and two bits of 4 more.
+// scaleQ3 returns scale i of Q3_K, of 6 bits: a half of one of 8 bytes, and two bits of one of 4
+// more.
 func scaleQ3(s []byte, i int) byte { return s[i%8]>>(i/8*4)&15 | s[8+i%4]>>(i/4*2)&3<<4 }
 
-// scaleXS is scale i of IQ4_XS: two bits of 16, and the halves of 4 bytes.
+// scaleXS returns scale i of IQ4_XS: two of 16 bits, and a half of one of 4 bytes.
 func scaleXS(s []byte, i int) byte {
 	return s[2+i/2]>>(i%2*4)&15 | byte(binary.LittleEndian.Uint16(s)>>(2*i)&3<<4)
 }
@@ -33,7 +34,7 @@ func finiteF16(x uint16) bool { return x&0x7c00 != 0x7c00 }
 // maxExponent is the largest exponent of a power of 2 with which all weights are finite.
 const maxExponent = 252
 
-// powerOf2 is 2^(e−128) in BF16, of which the two smallest are subnormal.
+// powerOf2 returns 2^(e−128) in BF16; the two smallest are subnormal.
 func powerOf2(e byte) uint16 {
 	if e < 2 {
 		return 0x20 << e
@@ -41,7 +42,7 @@ func powerOf2(e byte) uint16 {
 	return uint16(e-1) << 7
 }
 
-// Restore is the block of a file that Pack brought to the place of output c.
+// Restore returns the block of a file that Pack packed to the place of output c.
 func Restore(t Type, block, packed []byte, c int) {
 	of := t.Traits()
 	clear(block)
@@ -63,7 +64,7 @@ func Restore(t Type, block, packed []byte, c int) {
 	}
 }
 
-// fileScales is the opposite of packScales. It adds bits to what the block has.
+// fileScales reverses packScales. It adds bits to the block.
 func (of *Traits) fileScales(to, part []byte, c, i int) {
 	first := part[c]
 	switch {
@@ -84,8 +85,7 @@ func (of *Traits) fileScales(to, part []byte, c, i int) {
 	}
 }
 
-// fileCodes is the opposite of what two does to the codes of a part. It adds bits to what the block
-// has.
+// fileCodes reverses two for the codes of a part. It adds bits to the block.
 func (of *Traits) fileCodes(block, words []byte, c, i int) {
 	codes, upper := block[of.At.Codes:], block[of.At.Upper:]
 	switch of.Codes {
@@ -117,13 +117,13 @@ func (of *Traits) fileCodes(block, words []byte, c, i int) {
 	}
 }
 
-// Bits of each of the four bytes of a word.
+// Masks of bits in each of the four bytes of a word.
 const (
 	eachByte  = 0x01010101
 	lowNibble = 0x0f * eachByte
 )
 
-// exponentOf is the opposite of powerOf2.
+// exponentOf reverses powerOf2.
 func exponentOf(x uint16) byte {
 	if x < powerOf2(2) {
 		return byte(x >> 6)
@@ -131,14 +131,14 @@ func exponentOf(x uint16) byte {
 	return byte(x>>7) + 1
 }
 
-// fileWords is the opposite of packWords.
+// fileWords reverses packWords.
 func fileWords(to, packed []byte, c int) {
 	for i := range len(to) / 4 {
 		binary.LittleEndian.PutUint32(to[4*i:], packedWord(packed, i, c))
 	}
 }
 
-// fileNibbles is the opposite of packNibbles for a part.
+// fileNibbles reverses packNibbles for a part.
 func (of *Traits) fileNibbles(to, packed []byte, c, i int) {
 	if of.Shared {
 		joinNibbles(to[i/2*32:], packed, c, i%2*4)
@@ -161,7 +161,7 @@ func orWord(to []byte, i int, x uint32) {
 	binary.LittleEndian.PutUint32(to[4*i:], fileWord(to, i)|x)
 }
 
-// fileMinima is the opposite of minimaOf for a part.
+// fileMinima reverses minimaOf for a part.
 func fileMinima(to []byte, scale, least byte, i int) {
 	if i < 4 {
 		to[i], to[4+i] = to[i]|scale&63, to[4+i]|least&63
@@ -171,14 +171,14 @@ func fileMinima(to []byte, scale, least byte, i int) {
 	to[4+i] = scale&15 | least<<4
 }
 
-// fileBits is the opposite of packBits.
+// fileBits reverses packBits.
 func fileBits(to, packed []byte, c, bit int) {
 	for g := range 8 {
 		orWord(to, g, packedWord(packed, 0, c)>>g&eachByte<<bit)
 	}
 }
 
-// filePairs is the opposite of packPairs.
+// filePairs reverses packPairs.
 func filePairs(to, packed []byte, c, pair int) {
 	for h := range 2 {
 		x := packedWord(packed, h, c)
@@ -188,7 +188,7 @@ func filePairs(to, packed []byte, c, pair int) {
 	}
 }
 
-// fileFifths is the opposite of packFifths.
+// fileFifths reverses packFifths.
 func fileFifths(to, packed []byte, c int) {
 	bits := packedWord(packed, 0, c)
 	for g := range 8 {
@@ -197,7 +197,7 @@ func fileFifths(to, packed []byte, c int) {
 	}
 }
 
-// FaultOfScale says which scale of a file's block is wrong. It is empty if none is.
+// FaultOfScale says which scale of a file's block is wrong, or returns "".
 func FaultOfScale(t Type, block []byte) string {
 	of := t.Traits()
 	if of.PowerOf2 {
@@ -223,7 +223,7 @@ func FaultOfScale(t Type, block []byte) string {
 	return ""
 }
 
-// nameOfHalf is what a half of a block is called.
+// nameOfHalf returns the name of a half of a block.
 func (of *Traits) nameOfHalf(i int) string {
 	switch {
 	case i == 0:
@@ -234,8 +234,8 @@ func (of *Traits) nameOfHalf(i int) string {
 	return "dmin"
 }
 
-// FaultOfPacked says what in a packed block of some outputs no block becomes: it is unpacked, and
-// packed again.
+// FaultOfPacked says what in a packed block of some outputs cannot come from Pack: it unpacks the
+// block, and packs it again.
 func FaultOfPacked(t Type, packed []byte, outputs int) string {
 	var memory [maxPacked]byte
 	var file [Outputs * maxBytes]byte

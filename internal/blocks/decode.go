@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Decode writes the weights of blocks of a file that follow each other, each weight rounded once:
-// d·scale·n − dmin·minimum, or d·n + m.
+// Decode writes the weights of consecutive blocks of a file, each weight rounded once: d·scale·n −
+// dmin·minimum, or d·n + m.
 func Decode(t Type, dst []float32, data []byte) {
 	x := decoder{Traits: *t.Traits()}
 	for code := range x.levels {
@@ -23,12 +23,12 @@ func Decode(t Type, dst []float32, data []byte) {
 	}
 }
 
-// decoder decodes blocks of a type. Factors of weights are exact in float32, and so are products by
-// them, but for what minima are taken off.
+// decoder decodes blocks of a type. Factors of weights, and products by them, are exact in float32,
+// except where minima are subtracted.
 type decoder struct {
 	Traits
-	levels [64]float32 // what codes of up to six bits stand for
-	scales [8]uint16   // of the block at hand
+	levels [64]float32 // values of codes of up to six bits
+	scales [8]uint16   // of the current block
 	codes  [Inputs]byte
 }
 
@@ -60,7 +60,7 @@ func (x *decoder) block(dst []float32, block []byte) {
 	}
 }
 
-// half is d.
+// half returns d.
 func (x *decoder) half(from []byte) float32 {
 	if x.PowerOf2 { // of levels that are doubled; 2^128 is infinite
 		return float32(math.Ldexp(1, int(from[0])-127)) / 2
@@ -68,7 +68,7 @@ func (x *decoder) half(from []byte) float32 {
 	return f32.FromF16(binary.LittleEndian.Uint16(from))
 }
 
-// halves are d, and dmin or m. What scales have entirely is 1.
+// halves returns d, and dmin or m. d is 1 if the scales include it.
 func (x *decoder) halves(from []byte) (d, other float32) {
 	switch {
 	case x.Scaling == Floats:
@@ -79,8 +79,8 @@ func (x *decoder) halves(from []byte) (d, other float32) {
 	return x.half(from), 0
 }
 
-// factors are what integers of a half of part i are multiplied by, and what is taken off then, or
-// added.
+// factors returns the factor of the integers of a half of part i, and the number that is subtracted
+// or added then.
 func (x *decoder) factors(d, other float32, i, half int) (scale, less float32) {
 	first, second := byte(x.scales[i]), byte(x.scales[i]>>8)
 	this := first
@@ -102,8 +102,8 @@ func (x *decoder) factors(d, other float32, i, half int) (scale, less float32) {
 	return d, other
 }
 
-// HalfOfFloat is half of a number of four bits of exponent and three of fraction, which is F16's of
-// a 256th.
+// HalfOfFloat returns half of a number with four bits of exponent and three of fraction, which has
+// the bits of a 256th in F16.
 func HalfOfFloat(e byte) float32 { return f32.FromF16(uint16(e)<<7) * 128 }
 
 // bytes decodes 32 codes of eight bits.
@@ -126,7 +126,7 @@ func (x *decoder) nibblesOf(to []float32, codes []byte, d float32, i int) {
 	x.nibbles(to[Inputs/2:], codes[Inputs/4:], second)
 }
 
-// nibbles decodes codes of which the upper ones are of as many inputs behind the lower ones'.
+// nibbles decodes codes whose upper halves are the inputs after those of the lower halves.
 func (x *decoder) nibbles(to []float32, codes []byte, d float32) {
 	upper := to[len(codes):][:len(codes)]
 	to = to[:len(codes)]
@@ -135,7 +135,7 @@ func (x *decoder) nibbles(to []float32, codes []byte, d float32) {
 	}
 }
 
-// weights makes weights of codes.
+// weights converts codes to weights.
 func (x *decoder) weights(to []float32, codes []byte, scale, less float32) {
 	to = to[:len(codes)]
 	switch {
@@ -154,7 +154,7 @@ func (x *decoder) weights(to []float32, codes []byte, scale, less float32) {
 	}
 }
 
-// codesOf reads the codes of part i, eight at a time where they lie so.
+// codesOf reads the codes of part i, eight at a time where the layout allows it.
 func (x *decoder) codesOf(codes, upper []byte, i int) {
 	to := x.codes[:]
 	switch x.Codes {
@@ -215,7 +215,7 @@ func withFifths(to, low []byte, fifths uint32) {
 	}
 }
 
-// powers of 3 are what a byte is multiplied by so that a digit comes first.
+// powers of 3 are the factors of a byte that make each digit the first one.
 var powers = [...]uint64{1, 3, 9, 27, 81}
 
 // digits reads the first digits of products of four bytes: three times a byte, divided by 256.
@@ -227,8 +227,9 @@ func digits(to, from []byte, power uint64) {
 	binary.LittleEndian.PutUint32(to, uint32(even|odd<<8))
 }
 
-// trit is the byte that has the digit of an input of 256, and which digit it is: bytes are five, of
-// 32 bytes of the first 160 inputs, of 16 of the next 80, and four of the last 4 bytes.
+// trit returns the byte with the digit of an input of 256, and the number of the digit: bytes have
+// five digits, 32 bytes for the first 160 inputs and 16 for the next 80; the last 4 bytes have
+// four.
 func trit(input int) (at, digit int) {
 	switch {
 	case input >= 240:

@@ -1,9 +1,9 @@
-// Package blocks is weights in blocks, as GGUF files have them: which types there are, how a block
-// of a file becomes part of a packed block of 16 outputs, how it is found there again, and what it
-// decodes to. A type is a row of a table, types; what files call it is in package gguf.
+// Package blocks handles weights in blocks of GGUF files: their types, packing blocks of a file
+// into packed blocks of 16 outputs, the reverse, and decoding. A type is a row of the table types;
+// package gguf has the names in files.
 //
-// Panels of 16 outputs follow each other, and in a panel its blocks in the order of their inputs:
-// whoever multiplies reads one stream. A packed block is the blocks of 16 outputs: a header of 16
+// Panels of 16 outputs are consecutive, and so are a panel's blocks, in the order of their inputs,
+// so that a product reads one stream. A packed block is the blocks of 16 outputs: a header of 16
 // numbers, or of 32, and then the same bytes for each 32 inputs, scales before codes. All numbers
 // are little-endian. [Scaling] says what the header and the scales are:
 //
@@ -15,9 +15,9 @@
 //	Pairs    d and dmin as F16; 16 bytes of each half, each a scale below a minimum
 //	Floats   16 scales of each half
 //
-// Scales are what d is multiplied by, with nothing added to them. Codes are words of four bytes, of
-// which word i of output c is at 4·(16·i + c), so four consecutive inputs lie together, as in
-// groups of I8. [Codes] says which:
+// Scales are the factors of d, without an offset. Codes are words of four bytes; word i of output c
+// is at 4·(16·i + c), so four consecutive inputs are adjacent, as in groups of I8. [Codes] says
+// how:
 //
 //	EightBits  8 words
 //	FourBits   4 words of nibbles, lower ones of inputs 0 to 15, upper ones of 16 to 31; with Floats
@@ -32,6 +32,6 @@ package blocks
 
 const (
 	Outputs = 16           // of a packed block
-	Inputs  = 32           // that have a scale
+	Inputs  = 32           // inputs with the same scale
 	BitsAt  = 16 * Outputs // bytes of the nibbles of 32 inputs, before words of upper bits
 )

@@ -2,10 +2,9 @@ package blocks
 
 import "encoding/binary"
 
-// Pack brings rows of a file's blocks, which follow each other, one for each of some outputs from
-// the first on, to their places in packed blocks of 16. It is not ok if a scale is not finite. What
-// other outputs have in the packed blocks stays, but for the next of an odd number, which is zero
-// then.
+// Pack packs consecutive rows of a file's blocks, one for each of some outputs from the first on,
+// to their places in packed blocks of 16. ok is false if a scale is not finite. The parts of other
+// outputs do not change, except that the output after an odd number of outputs becomes zero.
 func Pack(t Type, to, from []byte, outputs int) (ok bool) {
 	of, row := t.Traits(), len(from)/outputs
 	p := packing{*of, of.Header(), of.Scales(), of.Part()}
@@ -27,7 +26,7 @@ func Pack(t Type, to, from []byte, outputs int) (ok bool) {
 	return ok
 }
 
-// clear makes zeros of what an output has in a packed block.
+// clear zeroes the part of an output in a packed block.
 func (of *Traits) clear(to []byte, c int) {
 	for i := range of.Header() / (2 * Outputs) {
 		clear(to[2*(Outputs*i+c):][:2])
@@ -45,16 +44,16 @@ func (of *Traits) clear(to []byte, c int) {
 	}
 }
 
-// Blocks are packed two at a time, those of an even output and of the next. A word here is one of
-// each, the first's in the lower half, and to begins where words of the first one are.
+// Blocks are packed two at a time, of an even output and the next one. A word here is one word of
+// each, the first one's in the lower half, and to begins at the words of the first one.
 
-// word is word i of two blocks.
+// word returns word i of two blocks.
 func word(a, b []byte, i int) uint64 {
 	return uint64(binary.LittleEndian.Uint32(a[4*i:])) |
 		uint64(binary.LittleEndian.Uint32(b[4*i:]))<<32
 }
 
-// put puts word i.
+// put stores word i.
 func put(to []byte, i int, x uint64) { binary.LittleEndian.PutUint64(to[4*Outputs*i:], x) }
 
 const (
@@ -69,13 +68,13 @@ func swap(x, y uint64, by int, mask uint64) (uint64, uint64) {
 	return x ^ t<<by, y ^ t
 }
 
-// swapWithin exchanges bits of x with those of a mask some bits below.
+// swapWithin exchanges the bits of x at a mask with the bits some places below.
 func swapWithin(x uint64, by int, mask uint64) uint64 {
 	t := (x>>by ^ x) & mask
 	return x ^ t ^ t<<by
 }
 
-// packing is what there is to know of the blocks that are packed.
+// packing describes the blocks that are packed.
 type packing struct {
 	Traits
 	header, scales, part int // bytes, see Traits
@@ -128,7 +127,7 @@ func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 	return ok
 }
 
-// packHeader packs what scales all inputs.
+// packHeader packs the numbers that scale all inputs.
 func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
 	to = to[2*c:]
 	switch {
@@ -147,19 +146,19 @@ func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
 	return ok
 }
 
-// packHalf packs a half, which has to be finite.
+// packHalf packs a half, which must be finite.
 func packHalf(to, a, b []byte) (ok bool) {
 	x, y := binary.LittleEndian.Uint16(a), binary.LittleEndian.Uint16(b)
 	putTwo(to, x, y)
 	return finiteF16(x) && finiteF16(y)
 }
 
-// putTwo puts halves.
+// putTwo stores halves.
 func putTwo(to []byte, x, y uint16) {
 	binary.LittleEndian.PutUint32(to, uint32(x)|uint32(y)<<16)
 }
 
-// packScales packs the scales of each 32 inputs, and what else there is of one byte.
+// packScales packs the scales, and other bytes, of each 32 inputs.
 func (p *packing) packScales(to []byte, c int, a, b []byte) (ok bool) {
 	var first, second [8]uint16
 	p.scalesOf(&first, a)
@@ -174,8 +173,8 @@ func (p *packing) packScales(to []byte, c int, a, b []byte) (ok bool) {
 	return p.Scaling != Floats || areFloats(a[p.At.Scales:]) && areFloats(b[p.At.Scales:])
 }
 
-// scalesOf copies the bytes of each 32 inputs out of a block, the first in the lower byte, with
-// nothing added to them.
+// scalesOf returns the bytes of each 32 inputs of a block, the first in the lower byte, without an
+// offset.
 func (of *Traits) scalesOf(to *[8]uint16, x []byte) {
 	x = x[of.At.Scales:]
 	switch {
@@ -196,8 +195,8 @@ func (of *Traits) scalesOf(to *[8]uint16, x []byte) {
 	}
 }
 
-// minimaOf reads scales and minima of 6 bits in 12 bytes: lower bits of the last four of each
-// are nibbles of four bytes, the upper ones stand above the first four.
+// minimaOf reads scales and minima of 6 bits in 12 bytes: the lower bits of the last four of each
+// are nibbles of four bytes, their upper bits are above the first four.
 func minimaOf(to *[8]uint16, x []byte) {
 	const six, four, two = 0x3f * eachByte, 0x0f * eachByte, 0x03 * eachByte
 	scales, minima, nibbles := fileWord(x, 0), fileWord(x, 1), fileWord(x, 2)
@@ -210,7 +209,7 @@ func minimaOf(to *[8]uint16, x []byte) {
 	}
 }
 
-// packWords packs four words as they lie in the file.
+// packWords packs four words without a change.
 func packWords(to, a, b []byte) {
 	to, a, b = to[:putFour], a[:16], b[:16]
 	put(to, 0, word(a, b, 0))
@@ -219,10 +218,10 @@ func packWords(to, a, b []byte) {
 	put(to, 3, word(a, b, 3))
 }
 
-// putFour is the bytes from the first word to the end of the fourth.
+// putFour is the number of bytes from the first word to the end of the fourth.
 const putFour = 3*4*Outputs + 8
 
-// splitNibbles packs 32 bytes, of which the lower nibbles are 32 inputs, and the upper ones 32
+// splitNibbles packs 32 bytes, whose lower nibbles are 32 inputs and whose upper nibbles are 32
 // others.
 func splitNibbles(low, high, a, b []byte) {
 	low, high, a, b = low[:putFour], high[:putFour], a[:32], b[:32]
@@ -238,8 +237,8 @@ func splitWord(low, high []byte, x, y uint64) {
 	put(high, 0, x>>4&lowNibbles|y&^lowNibbles)
 }
 
-// packNibbles packs the nibbles of 256 inputs, whose parts follow each other after some bytes, of
-// which each two share 32 bytes.
+// packNibbles packs the nibbles of 256 inputs. Their parts are consecutive after some bytes, and
+// each two share 32 bytes.
 func packNibbles(to []byte, part int, a, b []byte) {
 	for i := range 4 {
 		two := to[2*i*part:]
@@ -256,15 +255,15 @@ func packSixBits(to []byte, part int, a, b []byte) {
 	}
 }
 
-// packPairs packs pairs of bits of 64 bytes: pair k of 32 of them is of part k of four.
+// packPairs packs pairs of bits of 64 bytes: pair k of 32 of them belongs to part k of four.
 func packPairs(to []byte, part int, a, b []byte) {
 	for i := range 4 {
 		splitPairs(to[i/2*4*part+i%2*4*Outputs:], part, a[16*i:], b[16*i:])
 	}
 }
 
-// splitPairs packs the pairs of bits of 16 bytes, one for each part: pair g of what it packs is
-// that of word g.
+// splitPairs packs the pairs of bits of 16 bytes, one for each part: packed pair g is the pair of
+// word g.
 func splitPairs(to []byte, part int, a, b []byte) {
 	const twos, fours = 0x33 * ofTwo, 0x0f * ofTwo
 	a, b = a[:16], b[:16]
@@ -279,7 +278,7 @@ func splitPairs(to []byte, part int, a, b []byte) {
 	put(to[3*part:], 0, x3)
 }
 
-// packBits packs the bits of 32 bytes, one for each part: bit g of what it packs is that of word g.
+// packBits packs the bits of 32 bytes, one for each part: packed bit g is the bit of word g.
 func packBits(to []byte, part int, a, b []byte) {
 	const ones, twos, fours = 0x55 * ofTwo, 0x33 * ofTwo, 0x0f * ofTwo
 	a, b = a[:32], b[:32]

@@ -2,7 +2,7 @@ package blocks
 
 import "fmt"
 
-// Type is a format of weights in blocks; its values are the public ones.
+// Type is a format of weights in blocks, with the values of attn.BlockType.
 type Type int
 
 const (
@@ -26,7 +26,7 @@ const (
 	TQ2_0
 )
 
-// Codes is how the integers of weights lie in words.
+// Codes is the layout of the integers of weights in words.
 type Codes int
 
 const (
@@ -39,66 +39,66 @@ const (
 	Trits // five in a byte, as powers of 3
 )
 
-// wordsOf is how many words of an output 32 inputs have; of Trits it is the words of 256.
+// wordsOf is the number of words of 32 inputs of an output; for Trits, of 256 inputs.
 var wordsOf = [...]int{EightBits: 8, FourBits: 4, FiveBits: 5, SixBits: 6, TwoBits: 2, ThreeBits: 3,
 	Trits: tritWords}
 
 const tritWords = 13
 
-// Scaling is what numbers a block has besides its codes: d of all inputs, which are halves, and of
-// each 32 scales in bytes.
+// Scaling says which numbers a block has besides its codes: halves such as d for all inputs, and
+// bytes of scales for each 32 inputs.
 type Scaling int
 
 const (
 	One    Scaling = iota // d
 	Offset                // d and m, which is added
-	Scaled                // d, and scales with sign
+	Scaled                // d, and signed scales
 	Minima                // d and dmin; scales and minima
-	Halves                // d, and scales with sign of each 16 inputs
+	Halves                // d, and signed scales of each 16 inputs
 	Pairs                 // d and dmin; for each 16 inputs a scale below a minimum, of 4 bits each
-	Floats                // nothing; for each 16 inputs d itself, a number of 8 bits
+	Floats                // no halves; for each 16 inputs d itself, a number of 8 bits
 )
 
-// scalings has the halves of all inputs and the bytes of 32, for an output.
+// scalings has the numbers of halves for all inputs and of bytes for 32 inputs, for an output.
 var scalings = [...]struct{ halves, bytes int }{One: {1, 0}, Offset: {2, 0}, Scaled: {1, 1},
 	Minima: {2, 2}, Halves: {1, 2}, Pairs: {2, 2}, Floats: {0, 2}}
 
-// Levels is what codes of four bits stand for.
+// Levels are the values of codes of four bits.
 type Levels [16]int8
 
-// Levels by the types that have them; of MXFP4 and NVFP4 they are doubled.
+// Levels of the types that have them; for MXFP4 and NVFP4 they are doubled.
 var (
 	LevelsQ4   = Levels{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
 	LevelsIQ4  = Levels{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	LevelsMXFP = Levels{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 )
 
-// Traits is what differs between types.
+// Traits describes a type.
 type Traits struct {
 	Name    string
 	Inputs  int // of a block
 	Bytes   int // of a block in a file
-	Packed  int // of a block of each of 16 outputs in memory; 0 of numbers that lie alone
+	Packed  int // of a block of each of 16 outputs in memory; 0 if numbers are not in blocks
 	Codes   Codes
-	Levels  *Levels // nil where codes are integers
-	Less    int8    // what such integers have added to them
+	Levels  *Levels // nil if codes are integers
+	Less    int8    // the number added to such integers
 	Scaling Scaling
 	At      Offsets // of the parts of a file's block
 
 	PowerOf2 bool // d is the exponent of a power of 2, in a byte
-	SixBits  bool // scales have six bits, of which two lie apart
-	Shared   bool // each 32 bytes of nibbles are of 64 inputs, the lower ones of the first 32
+	SixBits  bool // scales have six bits, two of which are stored separately
+	Shared   bool // each 32 bytes of nibbles are 64 inputs, the lower nibbles the first 32
 }
 
-// Offsets is where the parts of a file's block begin. What is not there is 0.
+// Offsets are the offsets of the parts of a file's block, 0 for missing parts.
 type Offsets struct {
-	D      int // d, which dmin or m follow
+	D      int // d, followed by dmin or m
 	Scales int
 	Codes  int
-	Upper  int // bits of codes that lie apart
+	Upper  int // bits of codes that are stored separately
 }
 
-// types is in the order of the constants.
+// types has the order of the constants.
 var types = [...]Traits{
 	Q8_0: {Name: "Q8_0", Inputs: 32, Bytes: 34, Packed: 544, Codes: EightBits,
 		At: Offsets{Codes: 2}},
@@ -139,23 +139,23 @@ var types = [...]Traits{
 // Last is the type with the largest value.
 const Last = Type(len(types) - 1)
 
-// Sizes of the largest blocks, which Q6_K has.
+// Sizes of the largest blocks, those of Q6_K.
 const (
 	maxPacked = 3360
 	maxBytes  = 210
 )
 
-// Traits is the row of a type that exists.
+// Traits returns the row of a valid type.
 func (t Type) Traits() *Traits { return &types[t] }
 
-// Header is the bytes of the halves of all inputs, which a packed block begins with.
+// Header returns the bytes of the halves of all inputs, with which a packed block begins.
 func (of *Traits) Header() int { return 2 * Outputs * scalings[of.Scaling].halves }
 
-// Scales is the bytes of scales of each 32 inputs, before their words.
+// Scales returns the bytes of scales of each 32 inputs, before their words.
 func (of *Traits) Scales() int { return Outputs * scalings[of.Scaling].bytes }
 
-// Part is the bytes of each 32 inputs of a packed block, which follow the header. Trits of all
-// inputs lie together.
+// Part returns the bytes of each 32 inputs of a packed block, after the header. Trits of all inputs
+// are one part.
 func (of *Traits) Part() int {
 	if of.Codes == Trits {
 		return 0
@@ -163,10 +163,10 @@ func (of *Traits) Part() int {
 	return of.Scales() + of.words()
 }
 
-// words is the bytes of the codes of a part, or of Trits.
+// words returns the bytes of the codes of a part, or of Trits.
 func (of *Traits) words() int { return 4 * Outputs * wordsOf[of.Codes] }
 
-// parts is how many parts follow the header.
+// parts returns the number of parts after the header.
 func (of *Traits) parts() int {
 	if of.Codes == Trits {
 		return 1
@@ -177,13 +177,13 @@ func (of *Traits) parts() int {
 // HasMinima reports whether minima are subtracted, or a number is added.
 func (of *Traits) HasMinima() bool { return scalings[of.Scaling].halves == 2 }
 
-// Valid reports whether there is such a type.
+// Valid reports whether the type exists.
 func (t Type) Valid() bool { return t > 0 && int(t) < len(types) }
 
-// Halves reports whether the type is one number a block, which matrices keep without blocks.
+// Halves reports whether the type has one number a block, which matrices keep without blocks.
 func (t Type) Halves() bool { return t == F16 || t == BF16 }
 
-// Integers are the types in blocks, all but the two of one number each.
+// Integers are all types but the two with one number a block.
 func Integers() (all []Type) {
 	for t := Type(1); t.Valid(); t++ {
 		if !t.Halves() {

@@ -2,9 +2,9 @@ package f32
 
 import "math"
 
-// Activations. Softplus has to rise and is computed in float64 and rounded once: there a step of x
-// changes it by far more than the errors of float64, and a smooth error of 2⁻³⁰ in an approximation
-// changes no order. GELUs, in float32, are in gelu.go.
+// Activations. Softplus must be monotonic. It is computed in float64 and rounded once: there a step
+// of x changes it by far more than the errors of float64, and a smooth error of 2⁻³⁰ of an
+// approximation changes no order. GELUs, in float32, are in gelu.go.
 
 // Sigmoid is 1/(1 + exp(−x)), each operation rounded.
 func Sigmoid(x float32) float32 { return 1 / float32(1+Exp(-x)) }
@@ -58,7 +58,7 @@ func pow2(w float64) float64 {
 	return float64(p * math.Float64frombits(math.Float64bits(t)<<52))
 }
 
-// magnitude is |x|, at most some limit, and the positive part of x.
+// magnitude returns |x|, at most some limit, and the positive part of x.
 func magnitude(x float32, limit float64) (a, positive float64) {
 	a, positive = math.Abs(float64(x)), float64(x)
 	if a > limit {

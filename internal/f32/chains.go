@@ -4,7 +4,7 @@ package f32
 // of its sums.
 const Lanes = 8
 
-// Chains goes on with chains of FMA, in the order of a:
+// Chains continues chains of FMA, in the order of a:
 //
 //	sum_i = FMA(a_x, b[x·stride + i], sum_i)
 func Chains(sum *[Lanes]float32, a, b []float32, stride int) {

@@ -4,9 +4,9 @@ package f32
 
 import "math"
 
-// fuses says that the compiler makes one instruction of a·b + c. Here Go does, but a program may be
-// built by another compiler or with flags that no test has seen, so it is looked at when the
-// program starts.
+// fuses says that the compiler fuses a·b + c into one instruction. Go does on these architectures,
+// but a program may be built by another compiler or with flags that no test has seen, so this is
+// tested when the program starts.
 var fuses = agrees(fusedOnce, fusedChains)
 
 //go:noinline
@@ -14,7 +14,7 @@ func fusedOnce(a, b, c float32) float32 { return a*b + float32(c) }
 
 // FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd and the instructions
 // FMLA and FMADDS do. Inlined, it would be compiled with the flags of another package, which were
-// not looked at.
+// not tested.
 //
 //go:noinline
 func FMA(a, b, c float32) float32 { return fma(a, b, c) }
@@ -31,9 +31,9 @@ func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 	sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7] = s0, s1, s2, s3, s4, s5, s6, s7
 }
 
-// agrees reports whether functions return what the emulation does, on numbers that tell one
-// rounding from two: products less what they are rounded to, which leaves what was rounded off; and
-// a sum that float64 has halfway between two float32.
+// agrees reports whether functions equal the emulation on numbers that distinguish one rounding
+// from two: products minus their rounded value, which is the rounding error; and a sum that is
+// halfway between two float32 in float64.
 func agrees(fma func(a, b, c float32) float32,
 	chains func(sum *[Lanes]float32, a, b []float32, stride int)) bool {
 	a := [2]float32{-1, 1 + 0x1p-12}

@@ -3,26 +3,26 @@ package f32
 import "math"
 
 // GELUs are max(x, 0) − s(|x|). Near their minimum a step of x changes them by far less than a
-// rounding of float32, and still they have to fall up to there and to rise from there on. So below
-// a limit s is eight polynomials around a point c each,
+// rounding of float32, and still they must fall before it and rise after it. So below a limit s is
+// eight polynomials, each around a point c,
 //
 //	s(a) = s(c) + d·(C₁ + C₂·d + … + C₈·d⁷), d = a − c
 //
-// where d and max(x, 0) − s(c) are exact, or rounded so that they keep their order, and one FMA
-// ends it: only roundings of the part that vanishes at c are left, which are less than the steps.
-// c is chosen where s(c) is nearly a float32, and C₁ too; around the minimum it is the minimum, and
-// around 0, where s is nearly a/2, that is taken from x before. From the limit on s is an
-// exponential, and steps are many roundings.
+// where d and max(x, 0) − s(c) are exact, or rounded monotonically, and a single FMA is last: only
+// roundings of the part that vanishes at c remain, which are smaller than the steps. c is chosen so
+// that s(c) and C₁ are nearly float32 numbers; around the minimum it is the minimum, and around 0,
+// where s is nearly a/2, a/2 is subtracted from x before. From the limit on s is an exponential,
+// and steps are larger than many roundings.
 
-// Pieces are polynomials for s of 0 ≤ a < Limit. That of a is number min(4·a, a·Scale + Shift), cut
-// off to an integer: two to ½, the others of the same width.
+// Pieces are polynomials for s on 0 ≤ a < Limit. The polynomial of a has the number min(4·a,
+// a·Scale + Shift), truncated: two up to ½, the others of equal width.
 type Pieces struct {
 	Limit, Scale, Shift float32
 	Middle, Value       [8]float32    // c and s(c)
 	Coefficients        [8][8]float32 // C₁ of all, C₂ of all, …
 }
 
-// at is max(x, 0) − s(a), a = |x| < Limit. The first polynomial's value is ⅛, times 4·a.
+// at returns max(x, 0) − s(a), a = |x| < Limit. The first polynomial's value is ⅛, times 4·a.
 func (p *Pieces) at(x, a float32) float32 {
 	near := 4 * a
 	i := int(min(near, fma(a, p.Scale, p.Shift))) & 7
@@ -101,7 +101,7 @@ func geluTail(a float32) float32 {
 }
 
 // The constants of GELUTanh: 2u·log₂e = a·(c₀ + c₁·a²), u = √(2/π)·(a + 0.044715·a³), each in two
-// parts. c₀'s first one is of few bits, so that what is lost of a sum is exact.
+// parts. The first part of c₀ has few bits, so that the rounding error of a sum is exact.
 const (
 	// geluTanhMost: from here on s is +0 in float32.
 	geluTanhMost = 11
@@ -138,7 +138,7 @@ func geluTanhTail(a float32) float32 {
 	return timesPower(fma(-e, y, y), t)
 }
 
-// GELUPieces are those of GELU, its parts of negative x.
+// GELUPieces are the pieces of GELU, its values for negative x.
 var GELUPieces = Pieces{
 	Limit: 0x1.066664p+02, Scale: 0x1.aaaaaap+00, Shift: 0x1.2aaaaap+00,
 	Middle: [8]float32{
@@ -185,7 +185,7 @@ var GELUPieces = Pieces{
 	},
 }
 
-// GELUTanhPieces are those of GELUTanh, its parts of negative x.
+// GELUTanhPieces are the pieces of GELUTanh, its values for negative x.
 var GELUTanhPieces = Pieces{
 	Limit: 0x1.e66662p+01, Scale: 0x1.d1745ep+00, Shift: 0x1.1745d2p+00,
 	Middle: [8]float32{

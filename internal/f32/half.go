@@ -17,8 +17,8 @@ func ToBF16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// FromF16 widens IEEE half precision. As bits of a float32, those without the sign are the number
-// times 2⁻¹¹², subnormal ones, too, and a multiplication by a power of 2 is exact.
+// FromF16 widens IEEE half precision. The bits without the sign, as bits of a float32, are the
+// number times 2⁻¹¹², subnormal numbers included, and a multiplication by a power of 2 is exact.
 func FromF16(h uint16) float32 {
 	bits := uint32(h&0x7fff) << 13
 	x := math.Float32bits(math.Float32frombits(bits) * 0x1p112)

@@ -1,5 +1,4 @@
-// Package file has the form of files of tokens and of matrices: what is written, and what readers
-// refuse.
+// Package file has the format of files of tokens and of matrices, and the validation of readers.
 package file
 
 import (
@@ -30,19 +29,19 @@ import (
 //	bytes     zero
 //	u32       checksum
 //
-// What follows is in tokens.go for tokens and in matrix.go for a matrix. The same content is the
-// same bytes: what is of no token, column or dimension is zero.
+// What follows is in tokens.go for tokens and in matrix.go for a matrix. The same content has the
+// same bytes: padding of tokens, columns and dimensions is zero.
 const (
 	tokensMagic = "attnTok"
 	matrixMagic = "attnMat"
 	version     = 4 // 1 to 3 were of sequences only
 	fieldCount  = 9
 
-	// HeaderSize is the bytes of a header with its checksum.
+	// HeaderSize is the size of a header with its checksum.
 	HeaderSize = 64
 )
 
-// Header is what a header says.
+// Header is the content of a header.
 type Header struct {
 	Format, ValueFormat           kernel.Format
 	Mark                          bool
@@ -65,14 +64,14 @@ func (h *Header) append(x []byte, magic string) []byte {
 	return append(x, make([]byte, HeaderSize-frames.ChecksumSize-(len(x)-start))...)
 }
 
-// field is a field of a header, by name, and its bounds.
+// field is a field of a header, with its name and bounds.
 type field struct {
 	name     string
 	min, max int
 }
 
-// readHeader reads a header with a magic, whose fields are within their bounds. A length is not
-// before the first position.
+// readHeader reads a header with a magic, and checks that fields are within their bounds, and that
+// the length is not before the first position.
 func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Header,
 	err error) {
 	var x [HeaderSize - frames.ChecksumSize]byte
@@ -101,8 +100,8 @@ func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Hea
 	return h, nil
 }
 
-// readStart reads a header and its checksum, which is that of a file of a kind: what is none has no
-// checksum that could be wrong.
+// readStart reads a header and its checksum. It checks the magic first, because bytes that are no
+// such file have no checksum that could be wrong.
 func readStart(f *frames.Reader, x []byte, magic string) error {
 	const part, first = "header", 8
 	if err := f.Read(x[:first]); err != nil {
@@ -117,8 +116,8 @@ func readStart(f *frames.Reader, x []byte, magic string) error {
 	return readPart(f, part, x[first:])
 }
 
-// savedBy is who writes files with a magic. (A map would be in every program that links the
-// package.)
+// savedBy names the method that writes files with a magic. (A map would be in every program that
+// links the package.)
 func savedBy(magic string) string {
 	switch magic {
 	case tokensMagic:
@@ -129,7 +128,7 @@ func savedBy(magic string) string {
 	return "SaveMatrices"
 }
 
-// checkMagic makes sure that a file is of a kind and of this version.
+// checkMagic verifies the kind and the version of a file.
 func checkMagic(got, magic string) error {
 	switch last := len(magic); {
 	case !begins(got, magic):
@@ -141,7 +140,7 @@ func checkMagic(got, magic string) error {
 	return nil
 }
 
-// begins says whether bytes, however few, are what a file of a kind begins with.
+// begins reports whether bytes, however few, are the beginning of a file of a kind.
 func begins(got, magic string) bool {
 	n := min(len(got), len(magic))
 	return got[:n] == magic[:n]
@@ -151,12 +150,12 @@ func errMagic(got, magic string) error {
 	return malformed("the file begins with %q, want %q, which %s writes", got, magic, savedBy(magic))
 }
 
-// malformed is an error about bytes that are no such file.
+// malformed returns the error for bytes that are no such file.
 func malformed(format string, args ...any) error {
 	return views.Fail(views.ErrFormat, format, args...)
 }
 
-// errPart is an error of reading a part of a file.
+// errPart wraps an error of reading a part of a file.
 func errPart(f *frames.Reader, part string, err error) error {
 	var mismatch frames.Mismatch
 	switch {
@@ -168,7 +167,7 @@ func errPart(f *frames.Reader, part string, err error) error {
 	return fmt.Errorf("attn: reading a file, %s: %w", part, err)
 }
 
-// errWriting is an error of a writer.
+// errWriting wraps an error of a writer.
 func errWriting(f *frames.Writer, err error) error {
 	if err == nil {
 		return nil

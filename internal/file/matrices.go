@@ -20,8 +20,8 @@ import (
 //
 // Then come the names in the order of SaveMatrices, each as the number of its matrix (u32), its
 // length (u32) and its bytes; then the size of each matrix's file (u64), and a checksum. Matrices
-// are numbered as names come to them first. Each begins at the next multiple of matrixPage, with
-// zeros before it, as Matrix.Save writes it.
+// are numbered in the order of their first names. Each begins at the next multiple of matrixPage,
+// after zeros, as Matrix.Save writes it.
 const (
 	matricesMagic = "attnSet"
 	matrixPage    = 4096
@@ -30,14 +30,14 @@ const (
 	MaxNames = 1 << 28
 )
 
-// Set is what a file of several matrices holds.
+// Set is the index of a file of several matrices.
 type Set struct {
 	Names   []string
 	Numbers []int   // of the matrices of names
 	Sizes   []int64 // of their files
 }
 
-// Write writes what comes before the matrices, and returns how many bytes were written.
+// Write writes the part before the matrices, and returns the number of bytes.
 func (s *Set) Write(to io.Writer) (n int64, err error) {
 	f := frames.Writer{To: to}
 	if err = f.Write(s.header(), true); err == nil {
@@ -59,10 +59,10 @@ func Pad(to io.Writer, n int64) (int64, error) {
 	return n, err
 }
 
-// padding is how many bytes after the first n there are before a matrix.
+// padding returns the number of bytes between the first n and a matrix.
 func padding(n int64) int64 { return -n & (matrixPage - 1) }
 
-// FaultOfName says what is wrong with names[i], which is empty or that of before.
+// FaultOfName says what is wrong with names[i]: it is empty or repeated; or it returns "".
 func FaultOfName(name string, i, before int) string {
 	if name == "" {
 		return fmt.Sprintf("names[%d] is empty, want a name", i)
@@ -70,7 +70,7 @@ func FaultOfName(name string, i, before int) string {
 	return fmt.Sprintf("names[%d] is %q, want another one than names[%d]", i, name, before)
 }
 
-// IndexSize is the bytes of the names and sizes.
+// IndexSize returns the bytes of the names and sizes.
 func (s *Set) IndexSize() (n int) {
 	for _, name := range s.Names {
 		n += 8 + len(name)
@@ -78,7 +78,7 @@ func (s *Set) IndexSize() (n int) {
 	return n + 8*len(s.Sizes)
 }
 
-// header is the header without its checksum.
+// header returns the header without its checksum.
 func (s *Set) header() []byte {
 	x := append(make([]byte, 0, HeaderSize), matricesMagic...)
 	x = append(x, version)
@@ -88,7 +88,7 @@ func (s *Set) header() []byte {
 	return x[:HeaderSize-frames.ChecksumSize]
 }
 
-// index is the names and sizes without their checksum.
+// index returns the names and sizes without their checksum.
 func (s *Set) index() []byte {
 	x := make([]byte, 0, s.IndexSize()+frames.ChecksumSize)
 	for i, name := range s.Names {
@@ -102,7 +102,7 @@ func (s *Set) index() []byte {
 	return x
 }
 
-// ReadSet reads what comes before the matrices of a file of some size, and says where they begin.
+// ReadSet reads the part before the matrices of a file of some size, and returns where they begin.
 func ReadSet(r io.Reader, fileSize int64) (*Set, int64, error) {
 	f := frames.Reader{From: r}
 	var x [HeaderSize - frames.ChecksumSize]byte
@@ -142,7 +142,7 @@ func readPart(f *frames.Reader, part string, x []byte) error {
 	return nil
 }
 
-// parse takes names and sizes out of the index of a file.
+// parse reads names and sizes from the index of a file.
 func (s *Set) parse(x []byte, names, matrices uint32) error {
 	first, seen := map[string]int{}, uint32(0)
 	for i := range names {
@@ -171,7 +171,7 @@ func (s *Set) parse(x []byte, names, matrices uint32) error {
 	return nil
 }
 
-// checkEnd makes sure that a file ends with its last matrix. The first begins after at bytes.
+// checkEnd verifies that a file ends with its last matrix. The first begins after at bytes.
 func (s *Set) checkEnd(at, fileSize int64) error {
 	for i, size := range s.Sizes {
 		start := at + padding(at)
@@ -187,8 +187,8 @@ func (s *Set) checkEnd(at, fileSize int64) error {
 	return nil
 }
 
-// Start reads the zeros before a matrix, which follow the first bytes of a file, and returns where
-// it begins.
+// Start reads the zeros before a matrix, from offset at of a file, and returns where the matrix
+// begins.
 func Start(whole io.ReaderAt, at int64) (int64, error) {
 	zeros := make([]byte, padding(at))
 	if _, err := whole.ReadAt(zeros, at); err != nil {
@@ -197,7 +197,7 @@ func Start(whole io.ReaderAt, at int64) (int64, error) {
 	return at + padding(at), checkZeros(zeros, at)
 }
 
-// checkZeros makes sure that bytes of a file, of which the first is number at, are zero.
+// checkZeros verifies that bytes of a file, from offset at on, are zero.
 func checkZeros(x []byte, at int64) error {
 	for i, e := range x {
 		if e != 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Tokens on their way to a file, and back. A block in a file is that of a cache or store with
-// numbers little-endian, and zero wherever no token is: these bytes may be left from other
-// sequences. A page is the blocks of all heads for the same Block positions.
+// Writing and reading tokens. A block in a file is a block of a cache or store with little-endian
+// numbers, and zero where there is no token, because those bytes may be left from other sequences.
+// A page is the blocks of all heads for the same Block positions.
 
 // tokenFields are the fields of a header of tokens.
 var tokenFields = [fieldCount]field{
@@ -23,8 +23,8 @@ var tokenFields = [fieldCount]field{
 	{"first position", 0, views.MaxLength}, {"length", 0, views.MaxLength},
 }
 
-// readTokens reads the header of a file whose tokens are to fit h, that of its reader. It leaves
-// their positions in h.
+// readTokens reads the header of a file whose tokens must fit the reader's header h, and sets the
+// positions in h.
 func (h *Header) readTokens(f *frames.Reader, whose string) error {
 	got, err := readHeader(f, tokensMagic, &tokenFields)
 	switch {
@@ -68,8 +68,8 @@ func WriteTokens(to io.Writer, s *packed.Blocks, h *Header) *TokenWriter {
 	return w
 }
 
-// Page writes the blocks of some heads, of which positions lo to hi−1 have tokens, unless there was
-// an error.
+// Page writes the blocks of some heads, with tokens at positions [lo, hi), unless there was an
+// error.
 func (w *TokenWriter) Page(heads, page, lo, hi int) {
 	for h := 0; h < heads && w.err == nil; h++ {
 		x := w.buffer[:w.blocks.Size]
@@ -80,7 +80,7 @@ func (w *TokenWriter) Page(heads, page, lo, hi int) {
 	}
 }
 
-// End returns how many bytes were written, and the first error.
+// End returns the number of written bytes, and the first error.
 func (w *TokenWriter) End() (n int64, err error) { return w.to.N, errWriting(&w.to, w.err) }
 
 // TokenReader reads what a TokenWriter wrote.
@@ -89,17 +89,17 @@ type TokenReader struct {
 	page int // that comes next
 }
 
-// ReadTokens reads the header of a file whose tokens are to fit h, that of its reader. It leaves
-// their positions in h.
+// ReadTokens reads the header of a file whose tokens must fit the reader's header h, and sets the
+// positions in h.
 func ReadTokens(from io.Reader, h *Header, whose string) (*TokenReader, error) {
 	r := &TokenReader{from: frames.Reader{From: from}}
 	return r, h.readTokens(&r.from, whose)
 }
 
-// N is how many bytes were read.
+// N returns the number of read bytes.
 func (r *TokenReader) N() int64 { return r.from.N }
 
-// Page reads the next page into blocks of some heads, of which positions lo to hi−1 have tokens.
+// Page reads the next page into blocks of some heads, with tokens at positions [lo, hi).
 func (r *TokenReader) Page(s *packed.Blocks, heads, page, lo, hi int) error {
 	part := fmt.Sprintf("page %d", r.page)
 	r.page++

@@ -27,7 +27,7 @@ func PrintBuilt(to io.Writer, dependencies []Dependency, implementation string) 
 	line("implementation", implementation)
 }
 
-// moduleText is a module's path and version, and what stands for it if it is replaced.
+// moduleText returns a module's path and version, and its replacement, if any.
 func moduleText(m *debug.Module) string {
 	if m == nil || m.Path == "" {
 		return "unknown"
@@ -39,7 +39,7 @@ func moduleText(m *debug.Module) string {
 	return text
 }
 
-// dependencyText is moduleText for the module of a path.
+// dependencyText is moduleText for the module with a path.
 func dependencyText(info *debug.BuildInfo, path string) string {
 	for _, m := range info.Deps {
 		if m.Path == path {
@@ -49,7 +49,7 @@ func dependencyText(info *debug.BuildInfo, path string) string {
 	return "unknown"
 }
 
-// revision is what the go command noted about version control.
+// revision returns what the go command recorded about version control.
 func revision(settings []debug.BuildSetting) string {
 	noted := map[string]string{}
 	for _, s := range settings {

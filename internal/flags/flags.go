@@ -1,5 +1,5 @@
-// Package flags reads command lines: a mistake is an error of one line that says what is wanted,
-// help is what a command is for and all its flags.
+// Package flags parses command lines: a mistake is an error of one line that says what is expected;
+// help is the purpose of a command and all its flags.
 package flags
 
 import (
@@ -23,8 +23,8 @@ func (e UsageError) Error() string { return e.err.Error() }
 // Unwrap returns the error without its kind.
 func (e UsageError) Unwrap() error { return e.err }
 
-// Status is the exit status of a command that ends with an error: 0 without one and after help, 2
-// for a mistake on the command line, 1 for other errors.
+// Status returns the exit status of a command for its error: 0 without one and after help, 2 for a
+// mistake on the command line, 1 for other errors.
 func Status(err error) int {
 	var mistake UsageError
 	switch {
@@ -46,8 +46,8 @@ func New(about string) *flag.FlagSet {
 	return set
 }
 
-// Parse reads a command line. Asked for help it prints the flags and returns flag.ErrHelp. A
-// mistake is a UsageError of one line.
+// Parse parses a command line. For -h it prints the flags and returns flag.ErrHelp. A mistake is a
+// UsageError of one line.
 func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	usage := set.Usage
 	defer func() { set.Usage = usage }()
@@ -69,7 +69,7 @@ func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	return err
 }
 
-// hint names the flags that a wrong one may stand for: those that begin with it, or it with them.
+// hint names the flags that may be meant by a wrong one: one is a prefix of the other.
 func hint(set *flag.FlagSet, err error) string {
 	wrong, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	var names []string
@@ -84,7 +84,7 @@ func hint(set *flag.FlagSet, err error) string {
 	return ": is " + strings.Join(names, " or ") + " meant?"
 }
 
-// wrap breaks long lines of a list of flags, which package flag leaves as they are.
+// wrap breaks long lines of a list of flags, because package flag does not.
 func wrap(list string) string {
 	const indent, width = "    \t", 100 - 8 // the tab ends at column 8
 	var text strings.Builder
@@ -106,13 +106,13 @@ func wrap(list string) string {
 	return text.String()
 }
 
-// explained is a number that says what it wants.
+// explained is a numeric flag whose errors say what is expected.
 type explained struct {
 	flag.Value
 	want string
 }
 
-// Set has an error of its own where the error of package flag is "parse error".
+// Set replaces package flag's error "parse error".
 func (e explained) Set(text string) error {
 	err := e.Value.Set(text)
 	if err != nil && err.Error() == "parse error" {
@@ -121,8 +121,8 @@ func (e explained) Set(text string) error {
 	return err
 }
 
-// explain lets a flag say what it wants while a command line is read; its help is of the value
-// itself, which restore brings back.
+// explain makes a flag explain its errors while a command line is parsed; restore restores its
+// value, which help describes.
 func explain(f *flag.Flag) {
 	value, ok := f.Value.(flag.Getter)
 	if !ok {
@@ -162,8 +162,8 @@ func NoArguments(set *flag.FlagSet) error {
 	return nil
 }
 
-// Texts refuses texts after the flags that look like flags themselves, which they are not there.
-// After -- they are texts whatever they look like, and literal is true.
+// Texts refuses texts after the flags that look like flags. After -- anything is a text, and
+// literal is true.
 func Texts(name string, args, texts []string) (literal bool, err error) {
 	first := len(args) - len(texts)
 	if first > 0 && args[first-1] == "--" {

@@ -6,24 +6,24 @@ import (
 	"io"
 )
 
-// A Program has several commands, of which its first argument names one.
+// A Program has several commands; its first argument names one.
 type Program struct {
 	Name     string
-	Usage    string // what help prints: what the program does, and its commands
+	Usage    string // text of help: what the program does, and its commands
 	Commands map[string]Command
 }
 
 // A Command runs with the arguments after its name.
 type Command func(args []string, stdout, stderr io.Writer) error
 
-// options are what people try in place of a command.
+// options are what people try instead of a command.
 var options = map[string]string{
 	"-h": "help", "-help": "help", "--help": "help",
 	"-version": "version", "--version": "version",
 }
 
-// Run runs the command that the first argument names; help is one of them. An error is of where:
-// of the program, or of one of its commands. Without arguments it prints the usage to stderr.
+// Run runs the command that the first argument names; help is one of them. where names the program
+// or command with the error. Without arguments it prints the usage to stderr.
 func (p *Program) Run(args []string, stdout, stderr io.Writer) (where string, err error) {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, p.Usage)

@@ -1,6 +1,6 @@
 // Package frames writes and reads files in parts that end with a checksum. A checksum is the
-// CRC-32C of all bytes from the beginning but earlier checksums, little-endian: parts in another
-// order, or of another file, do not pass. A [Writer] writes bytes, a [NumberWriter] one part of
+// CRC-32C of all bytes from the beginning except earlier checksums, little-endian, so that parts in
+// another order, or of another file, fail. A [Writer] writes bytes, a [NumberWriter] one part of
 // numbers.
 package frames
 
@@ -16,7 +16,7 @@ import (
 // ChecksumSize is the length of a checksum.
 const ChecksumSize = 4
 
-// update returns the checksum of some more bytes.
+// update adds bytes to the checksum.
 func update(sum uint32, x []byte) uint32 {
 	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), x)
 }
@@ -28,8 +28,8 @@ type Writer struct {
 	sum uint32
 }
 
-// Write writes x, and after the last piece of a part its checksum. A call of To gets a few bytes
-// more than [stop.Bytes] at most: a writer to memory copies what it gets without a stop. x has room
+// Write writes x, and after the last piece of a part its checksum. A call of To has at most a few
+// bytes more than [stop.Bytes], because a writer to memory copies them without a stop. x has room
 // for a checksum, or it is copied.
 func (w *Writer) Write(x []byte, last bool) error {
 	for ; len(x) > stop.Bytes; x = x[stop.Bytes:] {
@@ -45,7 +45,7 @@ func (w *Writer) Write(x []byte, last bool) error {
 	return w.put(x)
 }
 
-// put writes bytes whose checksum is known.
+// put writes bytes whose checksum is computed.
 func (w *Writer) put(x []byte) error {
 	n, err := w.To.Write(x)
 	w.N += int64(n)
@@ -55,7 +55,7 @@ func (w *Writer) put(x []byte) error {
 	return err
 }
 
-// Reader reads from From, never more than it is asked for.
+// Reader reads from From, never more than requested.
 type Reader struct {
 	From   io.Reader
 	N      int64 // bytes read
@@ -63,8 +63,8 @@ type Reader struct {
 	buffer [ChecksumSize]byte
 }
 
-// Read fills x with a piece of a part. The error wraps [io.EOF] where nothing at all was read, and
-// [io.ErrUnexpectedEOF] where the bytes end later.
+// Read fills x with a piece of a part. The error wraps [io.EOF] if nothing was read at all, and
+// [io.ErrUnexpectedEOF] if the bytes end later.
 func (r *Reader) Read(x []byte) error {
 	for {
 		piece := x[:min(len(x), stop.Bytes)]
@@ -78,8 +78,8 @@ func (r *Reader) Read(x []byte) error {
 	}
 }
 
-// End reads the checksum of a part. The error is a [Mismatch] if it is another one than that of the
-// bytes before.
+// End reads the checksum of a part. The error is a [Mismatch] if it does not belong to the bytes
+// before.
 func (r *Reader) End() error {
 	if err := r.fill(r.buffer[:]); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *Reader) End() error {
 	return nil
 }
 
-// fill reads bytes that are in no checksum.
+// fill reads bytes without adding them to the checksum.
 func (r *Reader) fill(x []byte) error {
 	n, err := io.ReadFull(r.From, x)
 	r.N += int64(n)
@@ -100,7 +100,7 @@ func (r *Reader) fill(x []byte) error {
 	return err
 }
 
-// Mismatch is a checksum that is not that of the bytes before it.
+// Mismatch is the error for a wrong checksum.
 type Mismatch struct{ Got, Want uint32 }
 
 func (m Mismatch) Error() string {

@@ -66,7 +66,7 @@ func (r *NumberReader) Get(into any) error {
 // End reads the checksum.
 func (r *NumberReader) End() error { return r.errFormat(r.Reader.End()) }
 
-// errFormat returns an error of reading, as [views.ErrFormat] where the bytes are at fault.
+// errFormat returns an error of reading, as [views.ErrFormat] if the bytes are wrong.
 func (r *NumberReader) errFormat(err error) error {
 	var mismatch Mismatch
 	switch {

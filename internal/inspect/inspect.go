@@ -1,8 +1,8 @@
-// Package inspect is where package attn leaves what the public package of this name shows, so that
-// it is no part of package attn's own names.
+// Package inspect connects package attn with the public package inspect, so that package attn needs
+// no exported name for it.
 package inspect
 
-// Call is the shape of a call whose schedule is wanted.
+// Call is the shape of a call to describe.
 type Call struct {
 	B, H, KVH, Lq, Lk, D, Dv int
 	Layout                   string // of keys and values: "bhld", "blhd" or "cache"

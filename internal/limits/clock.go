@@ -6,6 +6,6 @@ import "time"
 
 var began = time.Now()
 
-// Now is the time since some moment before, also where less than a millisecond matters: on Windows
-// the clock of package time goes by steps of up to 16 ms.
+// Now returns the time since some earlier moment, with a resolution below a millisecond on Windows,
+// too, where the clock of package time has steps of up to 16 ms.
 func Now() time.Duration { return time.Since(began) }

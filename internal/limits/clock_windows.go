@@ -15,11 +15,11 @@ var (
 	began     = query(counter)
 )
 
-// Now is the time since some moment before. The clock of package time goes by steps of up to 16 ms
-// here.
+// Now returns the time since some earlier moment. The clock of package time has steps of up to 16
+// ms here.
 func Now() time.Duration {
 	ticks := query(counter) - began
-	// Seconds by themselves, so that no product overflows.
+	// Seconds are converted separately, so that no product overflows.
 	return time.Duration(ticks/perSecond)*time.Second +
 		time.Duration(ticks%perSecond)*time.Second/time.Duration(perSecond)
 }

@@ -2,7 +2,7 @@ package limits
 
 import "time"
 
-// Integers is the kind of instructions that a limit of products of 8-bit integers is measured with.
+// Integers are the instructions with which the limit of products of 8-bit integers is measured.
 type Integers int
 
 const (
@@ -31,9 +31,9 @@ func IntegersFor(implementation string) Integers {
 	return ScalarIntegers
 }
 
-// SmallIntegersFor is IntegersFor where one factor of each product has 4 to 6 bits without sign, as
-// weights of GGUF files have them: with AVX2 alone several such products fit in 16 bits, and so
-// need no VPMADDWD of their own.
+// SmallIntegersFor is IntegersFor if one factor of each product is unsigned, of 4 to 6 bits, like
+// many weights of GGUF files: with AVX2 alone several such products fit in 16 bits, and share a
+// VPMADDWD.
 func SmallIntegersFor(implementation string) Integers {
 	if v := IntegersFor(implementation); v != AVX2Integers {
 		return v
@@ -41,7 +41,7 @@ func SmallIntegersFor(implementation string) Integers {
 	return AVX2SmallIntegers
 }
 
-// Products is how many products an accumulator gets at once.
+// Products returns the number of products that an instruction adds to an accumulator.
 func (v Integers) Products() int { return [...]int{1, 32, 64, 64, 32, 32}[v] }
 
 // String describes how the limit was measured.
@@ -51,8 +51,8 @@ func (v Integers) String() string {
 		"VPDPBUSD, AVX-VNNI"}[v]
 }
 
-// MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, each for
-// a stretch of time, and returns operations per second, two for each product.
+// MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, for some
+// time, and returns operations per second, two for each product.
 func MultiplyIntegers(v Integers, threads int, stretch time.Duration) float64 {
 	return 2 * accumulators * fmaSteps * float64(v.Products()) * rounds(threads, stretch, func() {
 		integers(v, fmaSteps)

@@ -1,6 +1,6 @@
 // Package limits measures what this machine's cores can do at best: fused multiply-adds per second,
-// and bytes read per second from each level of the memory. It is for tools that set what attn
-// reaches beside that, such as cmd/attn; loops and names may change from version to version.
+// and bytes read per second from each level of the memory. It is for tools that compare attn with
+// these limits, such as cmd/attn.
 package limits
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// Vectors is the kind of instructions that a limit is measured with.
+// Vectors are the instructions with which a limit is measured.
 type Vectors int
 
 const (
-	Scalar Vectors = iota // plain Go: no limit of the hardware, only something to compare with
+	Scalar Vectors = iota // plain Go: no limit of the hardware, only a comparison
 	AVX2                  // 8 floats
 	AVX512                // 16 floats
 )
@@ -52,22 +52,22 @@ const (
 // Burst is short enough to fall between two disturbances of a shared machine.
 const Burst = 400 * time.Microsecond
 
-// Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of
-// time. Each of them needs the result before it and so takes a cycle, whatever else goes on in the
-// core. It returns how many a second: the clock.
+// Cycles runs a chain of additions and exclusive ors on all threads at once, for some time. Each
+// operation needs the result before it and so a cycle, whatever else the core does. It returns
+// operations per second: the clock.
 func Cycles(threads int, stretch time.Duration) float64 {
 	return chainSteps * rounds(threads, stretch, func() { sink.Store(uint32(chain(chainSteps))) })
 }
 
-// FMA runs multiply-adds on all threads at once, each for a stretch of time, and returns
-// floating-point operations per second, two for each multiply-add.
+// FMA runs multiply-adds on all threads at once, for some time, and returns floating-point
+// operations per second, two for each multiply-add.
 func FMA(v Vectors, threads int, stretch time.Duration) float64 {
 	return multiplyAdds(fma, v, threads, stretch)
 }
 
-// FMAWithLoads is FMA with two loads from the L1 cache for every three multiply-adds, as a matrix
-// product has them. It is as fast on a core that nobody else uses, and slower beside a program on
-// the core's other thread. Scalar loops have no loads: theirs is FMA.
+// FMAWithLoads is FMA with two loads from the L1 cache for every three multiply-adds, as in a
+// matrix product. It is as fast on a quiet core, and slower if another program uses the core's
+// other thread. For scalar loops it is FMA.
 func FMAWithLoads(v Vectors, threads int, stretch time.Duration) float64 {
 	return multiplyAdds(fmaLoads, v, threads, stretch)
 }
@@ -78,7 +78,7 @@ func multiplyAdds(loop func(Vectors, int), v Vectors, threads int, stretch time.
 	})
 }
 
-// rounds calls f on all threads at once, each for a stretch of time, and returns calls per second.
+// rounds calls f on all threads at once, for some time, and returns calls per second.
 func rounds(threads int, stretch time.Duration, f func()) float64 {
 	var n atomic.Int64
 	took := parallel(threads, func(int) {
@@ -93,15 +93,15 @@ func rounds(threads int, stretch time.Duration, f func()) float64 {
 	return float64(n.Load()) / took.Seconds()
 }
 
-// Memory is buffers, one for each thread, of which the next read should come from one level.
+// Memory is buffers, one for each thread, for reads from one level of the memory hierarchy.
 type Memory struct {
 	vectors  Vectors
 	buffers  [][]float32
-	mappings []*memory.Mapping // what buffers are in, if not on the heap
+	mappings []*memory.Mapping // the memory of buffers, if not on the heap
 	rounds   int
 }
 
-// Sizes of what the reading loops take at once, in floats.
+// Sizes of a step of the reading loops, in floats.
 const (
 	chunk      = 128 // in order
 	streams    = 8   // or from this number of places
@@ -118,8 +118,8 @@ func NewMemory(v Vectors, threads, bytes int) *Memory {
 	return m
 }
 
-// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system refuses to
-// give any.
+// NewMemoryInHugePages is NewMemory in pages like those of a cache, or nil if the system grants
+// none.
 func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
 	m := &Memory{vectors: v, rounds: max(1, (1<<21)/bytes)}
 	for range threads {
@@ -133,7 +133,7 @@ func NewMemoryInHugePages(v Vectors, threads, bytes int) *Memory {
 	return m
 }
 
-// bufferOf is the number of floats of one buffer.
+// bufferOf returns the number of floats of one buffer.
 func bufferOf(threads, bytes int) int { return bytes / threads / 4 / granule * granule }
 
 // add appends a buffer, written to so that it has memory.
@@ -160,15 +160,15 @@ func (m *Memory) Read() float64 { return m.read(read) }
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 
-// ReadCold reads what no cache holds: two thirds of the buffers in order, and then about that many
-// bytes, at most the last third, from 8 places. The faster of both counts.
+// ReadCold reads memory that no cache holds: two thirds of the buffers in order, and then about
+// that many bytes, at most the last third, from 8 places. It returns the faster of both.
 func (m *Memory) ReadCold(bytes int) float64 {
 	others, part := m.cold(bytes)
 	return max(others.Read(), part.ReadStreams())
 }
 
-// cold divides the buffers: what is read first leaves nothing of the part in the caches, which is
-// behind it. Caches that have seen the part twice in a short time would keep some of it.
+// cold divides the buffers: reading the first part evicts the other part from the caches, which
+// would keep some of it if they had seen it twice in a short time.
 func (m *Memory) cold(bytes int) (others, part *Memory) {
 	others = &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
 	part = &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
@@ -192,9 +192,8 @@ func (m *Memory) read(loop func(Vectors, []float32)) float64 {
 	return float64(bytes) / took.Seconds()
 }
 
-// parallel runs f on threads goroutines and returns the time from the first
-// one's start to the last one's end. They start together: waking one takes
-// longer than some of what is measured.
+// parallel runs f on threads goroutines and returns the time from the first one's start to the last
+// one's end. They start together, because waking one takes longer than some measurements.
 func parallel(threads int, f func(thread int)) time.Duration {
 	starts, ends := make([]time.Duration, threads), make([]time.Duration, threads)
 	var ready atomic.Int32
@@ -202,7 +201,7 @@ func parallel(threads int, f func(thread int)) time.Duration {
 	for t := range threads {
 		done.Go(func() {
 			for ready.Add(1); int(ready.Load()) < threads; {
-				// Giving way here could bring both threads' work onto one processor.
+				// Yielding here could move the work of both threads to one processor.
 			}
 			starts[t] = Now()
 			f(t)
@@ -219,8 +218,8 @@ type Level struct {
 	Bytes int
 }
 
-// Levels returns the levels of this machine. Sizes are half of a cache, so that the rest of
-// the program does not push the buffer out; those that cpuid does not know are typical ones.
+// Levels returns the levels of this machine. Sizes are half of a cache, so that the rest of the
+// program does not evict the buffer; sizes that cpuid does not report are typical ones.
 func Levels() []Level {
 	c := cpuid.CPU.Cache
 	return []Level{

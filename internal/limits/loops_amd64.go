@@ -42,8 +42,8 @@ func fmaLoadsAVX2(steps int, p *float32, factor, summand float32)
 //go:noescape
 func fmaLoadsAVX512(steps int, p *float32, factor, summand float32)
 
-// loaded is what is loaded beside multiply-adds: whole cache lines, for loads across two are
-// slower.
+// loaded is the memory that is loaded between multiply-adds: whole cache lines, because loads
+// across two are slower.
 var loaded = wholeLines(128)
 
 func wholeLines(n int) []float32 {
@@ -53,8 +53,8 @@ func wholeLines(n int) []float32 {
 	return x[before:][:n]
 }
 
-// readAVX2 loads chunks chunks of 128 floats and returns the bitwise or of
-// all, so that no load is for nothing.
+// readAVX2 loads chunks chunks of 128 floats and returns the bitwise or of all, so that every load
+// is used.
 //
 //go:noescape
 func readAVX2(p *float32, chunks int) uint32
@@ -130,8 +130,8 @@ func integers(v Integers, steps int) {
 //go:noescape
 func readStreamsAVX2(p *float32, stride, steps int) uint32
 
-// read loads all elements in order. Wider vectors do not read faster from
-// where it matters. Assembly cannot be preempted, so a call reads 1 MiB at most.
+// read loads all elements in order. Wider vectors do not read faster from memory. Assembly cannot
+// be preempted, so a call reads at most 1 MiB.
 func read(v Vectors, x []float32) {
 	if v == Scalar {
 		readGo(x)
@@ -144,8 +144,8 @@ func read(v Vectors, x []float32) {
 	}
 }
 
-// readStreams loads all elements from 8 places at once. A core can wait
-// for more lines of memory that way than its prefetcher asks for in order.
+// readStreams loads all elements from 8 places at once. That way a core can wait for more lines of
+// memory than its prefetcher requests in order.
 func readStreams(v Vectors, x []float32) {
 	if v == Scalar {
 		readGo(x)

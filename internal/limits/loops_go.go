@@ -5,8 +5,8 @@ import "sync/atomic"
 // sink keeps the compiler from dropping the loops.
 var sink atomic.Uint32
 
-// fmaGo is what the compiler makes of 12 chains. They are multiply-adds of two
-// roundings where the architecture does not fuse them by itself.
+// fmaGo is 12 chains in Go. They are multiply-adds with two roundings if the compiler does not fuse
+// them.
 func fmaGo(steps int) {
 	const f, s = 0.5, 0.5
 	var t [accumulators]float32
@@ -22,7 +22,7 @@ func fmaGo(steps int) {
 	sink.Store(uint32(sum))
 }
 
-// integersGo is what the compiler makes of 12 sums of products of 8-bit integers.
+// integersGo is 12 sums of products of 8-bit integers in Go.
 func integersGo(steps int) {
 	var t [accumulators]int32
 	for i := range steps {
@@ -38,10 +38,9 @@ func integersGo(steps int) {
 	sink.Store(uint32(sum))
 }
 
-// chain is steps operations of a cycle each, a multiple of 16, of which every one needs the one
-// before. Of additions alone the compiler would merge two into one. It does 16 for each turn of the
-// loop: beside another program on the core, turns of 2 took up to 1.6 times as long as their
-// operations.
+// chain runs steps dependent operations of a cycle each, a multiple of 16. The compiler would merge
+// two additions into one, so exclusive ors alternate. It does 16 in each turn of the loop: if
+// another program shared the core, turns of 2 took up to 1.6 times as long as their operations.
 func chain(steps int) uint64 {
 	x, y := uint64(0), uint64(1)
 	for range steps / 16 {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/limits"
 )
 
-// A Meter measures trials in turns. A shared machine is quiet for seconds, now and then: so each
-// trial meets some of them, and all of them the same machine.
+// A Meter measures trials in turns. A shared machine is quiet for seconds at a time, so with turns
+// each trial gets quiet moments, under the same conditions.
 type Meter struct {
 	*Peaks
 	Effort   Effort
@@ -17,21 +17,21 @@ type Meter struct {
 	clock    map[int]float64 // the best by number of threads, cycles per second of all together
 }
 
-// NewMeter returns a meter for an implementation. Closing ended, which may be nil, ends what it
-// does early, with the results so far.
+// NewMeter returns a meter for an implementation. Closing ended, which may be nil, ends measuring
+// early, with the results so far.
 func NewMeter(implementation string, e Effort, ended <-chan struct{}) *Meter {
 	return &Meter{Peaks: NewPeaks(implementation, limits.Cold()), Effort: e, ended: ended,
 		clock: map[int]float64{}}
 }
 
-// Effort is how much time measuring may take: so much times the number of trials.
+// Effort bounds the time of measuring; its times are multiplied by the number of trials.
 type Effort struct {
 	PerTrial time.Duration
 	Least    int           // quiet repetitions of each, if there are fewer by then
 	Most     time.Duration // for these
 }
 
-// expected is how long it will take, if repetitions go on to be quiet as often as before.
+// expected estimates the total time, if repetitions stay quiet as often as before.
 func (e *Effort) expected(quiet int, spent time.Duration) time.Duration {
 	if quiet >= e.Least {
 		return e.PerTrial
@@ -39,7 +39,7 @@ func (e *Effort) expected(quiet int, spent time.Duration) time.Duration {
 	return min(e.Most, max(e.PerTrial, spent*time.Duration(e.Least)/time.Duration(max(quiet, 1))))
 }
 
-// Early reports whether to end with what there is.
+// Early reports whether to end with the results so far.
 func (m *Meter) Early() bool {
 	select {
 	case <-m.ended:
@@ -67,7 +67,7 @@ func (m *Meter) Machine() Machine {
 		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
 		got.Read[level.Name] = m.best(memory.Read)
 		if level.Name == "DRAM" {
-			memory.ReadStreams() // replaces what Read has left in the caches
+			memory.ReadStreams() // evicts from the caches what Read has left there
 			got.Read["DRAM, 8 streams"] = m.best(memory.ReadStreams)
 			if huge := limits.NewMemoryInHugePages(m.vectors, 1, level.Bytes); huge != nil {
 				got.Read["DRAM, huge pages"] = max(m.best(huge.Read), m.best(huge.ReadStreams))
@@ -77,7 +77,7 @@ func (m *Meter) Machine() Machine {
 	return got
 }
 
-// best returns the most of several measurements, in units of 10⁹.
+// best returns the largest of several measurements, in units of 10⁹.
 func (m *Meter) best(measure func() float64) float64 {
 	top, start := 0.0, time.Now()
 	for n := 0; !m.Early() && (n < 3 || time.Since(start) < m.Effort.PerTrial/10); n++ {
@@ -86,10 +86,10 @@ func (m *Meter) best(measure func() float64) float64 {
 	return top
 }
 
-// turnTime is how long a trial is measured before the next one, but for its last repetition.
+// turnTime is the time of a trial's turn, without its last repetition.
 const turnTime = 50 * time.Millisecond
 
-// Rounds gives all trials a turn, again and again, until there was time enough, or it is to end.
+// Rounds gives all trials turns until the time is used, or measuring must end.
 func (m *Meter) Rounds(trials []*Trial, progress func(spent, expected time.Duration)) {
 	start, each := time.Now(), time.Duration(len(trials))
 	for !m.Early() {
@@ -110,11 +110,11 @@ func (m *Meter) Rounds(trials []*Trial, progress func(spent, expected time.Durat
 // limit measures the limit of a trial: multiply-adds in short bursts, or reading as many bytes as
 // its call, of memory in pages like those that the call reads.
 func (m *Meter) limit(t *Trial) (top float64) {
-	if t.Bound == Memory { // which leaves nothing of the call's data in the caches
+	if t.Bound == Memory { // which evicts the call's data from the caches
 		return m.Memory(t.Threads, t.Huge).ReadCold(int(t.Work))
 	}
 	start := time.Now()
-	for n := range 6 * t.Threads * t.Threads { // the more threads, the rarer a moment of all
+	for n := range 6 * t.Threads * t.Threads { // with more threads, quiet moments of all are rarer
 		if n >= 6 && time.Since(start) > turnTime {
 			break
 		}

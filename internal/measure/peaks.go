@@ -2,24 +2,24 @@ package measure
 
 import "github.com/seed-1415985d/attn/internal/limits"
 
-// Bound is what limits the speed of a call.
+// Bound says what limits the speed of a call.
 type Bound int
 
 const (
 	Floats        Bound = iota // multiply-adds of float32
 	Integers                   // multiply-adds of 8-bit integers
-	SmallIntegers              // multiply-adds where one factor has 4 to 6 bits without sign
+	SmallIntegers              // multiply-adds where one factor is unsigned, of 4 to 6 bits
 	Memory                     // reading
 )
 
-// unit is the unit of rates, and name what a result calls the bound.
+// unit is the unit of rates, and name the name of the bound in results.
 func (b Bound) unit() string {
 	return [...]string{"GFLOP/s", "GOP/s", "GOP/s", "GB/s"}[b]
 }
 
 func (b Bound) name() string { return [...]string{"FMA", "INT8", "INT4", "DRAM"}[b] }
 
-// Peaks measures what this machine can do at best in one moment.
+// Peaks measures the peaks of this machine at the moment.
 type Peaks struct {
 	vectors         limits.Vectors
 	integers, small limits.Integers
@@ -27,21 +27,22 @@ type Peaks struct {
 	memory          map[pages]*limits.Memory
 }
 
-// pages is a kind of buffers: how many threads read them, and whether they are in huge pages, where
-// there are some.
+// pages is a kind of buffers: the number of threads that read them, and whether they are in huge
+// pages, if there are any.
 type pages struct {
 	threads int
 	huge    bool
 }
 
-// NewPeaks returns the peaks of an implementation's instructions, and of reading so many bytes.
+// NewPeaks returns the peaks of an implementation's instructions, and of reading some bytes.
 func NewPeaks(implementation string, bytes int) *Peaks {
 	return &Peaks{vectors: limits.For(implementation), integers: limits.IntegersFor(implementation),
 		small: limits.SmallIntegersFor(implementation), bytes: bytes,
 		memory: map[pages]*limits.Memory{}}
 }
 
-// Burst is operations per second in a short burst, all threads together; the bound is not Memory.
+// Burst returns operations per second in a short burst, all threads together; the bound is not
+// Memory.
 func (p *Peaks) Burst(b Bound, threads int) float64 {
 	switch b {
 	case Integers:

@@ -1,5 +1,5 @@
-// Package measure measures calls next to what the machine can do in the same moments: limits,
-// turns, quantiles, moments in which somebody else uses the machine, and the JSON of all that.
+// Package measure measures calls together with the limits of the machine at the same time: limits,
+// turns, quantiles, detection of other programs, and JSON.
 package measure
 
 import (
@@ -19,7 +19,7 @@ type Environment struct {
 	NumCPU int    `json:"num_cpu"`
 }
 
-// Here is the environment of this process.
+// Here returns the environment of this process.
 func Here() Environment {
 	return Environment{CPU: CPUName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH,
 		Go: runtime.Version(), NumCPU: runtime.NumCPU()}
@@ -38,7 +38,7 @@ type Benchmark struct {
 	Environment
 	Procs    int      `json:"gomaxprocs"`
 	Commands []string `json:"commands"`
-	Early    bool     `json:"ended_early,omitempty"` // by a signal: not all was measured, or not for long
+	Early    bool     `json:"ended_early,omitempty"` // ended by a signal
 	Reports  []Report `json:"reports"`
 }
 
@@ -71,7 +71,7 @@ type Result struct {
 	// far above the least on a noisy machine
 	Median  float64 `json:"median_ns"`
 	Rate    float64 `json:"rate"`              // work per second
-	Busy    bool    `json:"busy,omitempty"`    // nothing says what the limit is
+	Busy    bool    `json:"busy,omitempty"`    // the limit is not known
 	Limit   float64 `json:"limit,omitempty"`   // best of all repetitions
 	Unit    string  `json:"unit"`              // of rate and limit
 	LimitOf string  `json:"limit_of"`          // FMA, INT8, INT4 or DRAM
@@ -80,7 +80,7 @@ type Result struct {
 	// of the quiet repetitions
 	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
 	Repetitions int     `json:"repetitions"`
-	// the limit was near its best, and nobody else used the core just before and after
+	// repetitions with the limit near its best, and no other program on the core before and after
 	Quiet         int     `json:"quiet_repetitions"`
 	Calls         int     `json:"calls_per_repetition"`
 	AllocsPerCall float64 `json:"allocs_per_call"`

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/limits"
 )
 
-// Quantile is the smallest element that a share q of all does not exceed, 0 without elements.
+// Quantile returns the smallest element that a fraction q of all does not exceed, 0 without
+// elements.
 func Quantile[T cmp.Ordered](all []T, q float64) (x T) {
 	if len(all) == 0 {
 		return x
@@ -18,11 +19,11 @@ func Quantile[T cmp.Ordered](all []T, q float64) (x T) {
 	return all[max(0, int(math.Ceil(q*float64(len(all))))-1)]
 }
 
-// Median is the quantile of a half.
+// Median returns the quantile ½.
 func Median[T cmp.Ordered](all []T) T { return Quantile(all, 0.5) }
 
-// Repeat times calls, one after the other, until a time has passed and there are at least some of
-// them. before, if it is not nil, runs before each call and is not timed.
+// Repeat times calls, one after the other, for at least a time and at least some calls. before, if
+// not nil, runs before each call and is not timed.
 func Repeat(long time.Duration, least int, before func(), call func() error) (times []time.Duration,
 	err error) {
 	for begin := limits.Now(); len(times) < least || limits.Now()-begin < long; {
@@ -38,8 +39,8 @@ func Repeat(long time.Duration, least int, before func(), call func() error) (ti
 	return times, nil
 }
 
-// Rounds lets ways take turns while more reports true, so that all meet the same machine. A way
-// returns what it took. times has the complete rounds of each way, also after an error.
+// Rounds runs ways in turns while more reports true, so that all have the same conditions. A way
+// returns its time. times has the complete rounds of each way, also after an error.
 func Rounds(more func() bool, ways ...func() (time.Duration, error)) (times [][]time.Duration,
 	err error) {
 	times = make([][]time.Duration, len(ways))

@@ -14,7 +14,7 @@ import (
 type Trial struct {
 	Result
 	Bound Bound
-	Huge  bool         // what the call reads is in huge pages, where there are some
+	Huge  bool         // the call reads huge pages, if there are any
 	Work  float64      // operations of a call, or bytes of memory that it reads
 	Call  func() error // it has succeeded before
 	Wake  func()       // wakes workers before a call that waits for memory; nil: there are none
@@ -33,7 +33,7 @@ func NewTrial(r Result, b Bound, work float64, call func() error) *Trial {
 	return t
 }
 
-// turn alternates between a call and its limit, so that both meet the same machine.
+// turn alternates between a call and its limit, so that both have the same conditions.
 func (m *Meter) turn(t *Trial) {
 	for start := time.Now(); ; {
 		s := m.sample(t)
@@ -47,13 +47,13 @@ func (m *Meter) turn(t *Trial) {
 	t.Quiet = len(m.quiet(t))
 }
 
-// slowest is the least clock of a number of threads, together, that do not wait for each other.
+// slowest returns the least clock of threads that do not wait for a core, all together.
 func (m *Meter) slowest(threads int) float64 {
 	return max(fullClock*m.clock[threads], ownClock*m.clock[1]*float64(threads))
 }
 
-// quiet are the repetitions of moments as good as the best: in that moment the limit was what it is
-// at best, and nobody else used the core.
+// quiet returns the repetitions of quiet moments: the limit was near its best, and no other program
+// used the core.
 func (m *Meter) quiet(t *Trial) (list []sample) {
 	slowest := m.slowest(t.Threads)
 	for _, s := range t.samples {
@@ -84,13 +84,13 @@ func (m *Meter) Results(trials []*Trial) (results []Result) {
 	return results
 }
 
-// pages is the memory that a call reads.
+// pages returns the kind of memory that a call reads.
 func (t *Trial) pages() pages { return pages{t.Threads, t.Huge} }
 
-// compare sets what a call reached of its limit. It says busy instead if too few moments were
-// quiet, if the limit is too low, or if the call was faster: then something else used the machine
-// whenever the limit was measured. A call that is a little faster than the loop that measures the
-// limit is the limit.
+// compare sets the fraction of its limit that a call reached. It sets busy instead if too few
+// moments were quiet, if the limit is too low, or if the call was faster: then other programs used
+// the machine whenever the limit was measured. A call that is slightly faster than the loop for the
+// limit becomes the limit.
 func (t *Trial) compare(low bool) {
 	t.Rate = t.Work / t.Nanoseconds
 	t.Busy = low || t.Quiet < min(fewQuiet, t.Repetitions) || t.Rate > beyond*t.Limit
@@ -114,7 +114,7 @@ func repetition(call func() error, calls int) float64 {
 }
 
 func allocations(call func() error, calls int) float64 {
-	repetition(call, 1) // a collection of garbage may have freed what calls keep
+	repetition(call, 1) // garbage collection may have freed memory that calls keep
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	repetition(call, calls)
@@ -122,8 +122,8 @@ func allocations(call func() error, calls int) float64 {
 	return math.Floor(float64(after.Mallocs-before.Mallocs) / float64(calls))
 }
 
-// fewQuiet is the fewest quiet repetitions that count: of one or two, each may have been disturbed
-// between its moments.
+// fewQuiet is the least number of quiet repetitions: one or two may have been disturbed between
+// their moments.
 const fewQuiet = 3
 
 // summarize sets the times of all repetitions, and the median per cent of the fastest tenth of the

@@ -3,16 +3,16 @@ package memory
 import "github.com/seed-1415985d/attn/internal/stop"
 
 const (
-	// firstTaken bytes are taken at first.
+	// firstTaken bytes are allocated at first.
 	firstTaken = 1 << 20
 
-	// ahead is how many times the bytes that have come are taken: what was taken before is copied,
-	// which is then a third of all at most.
+	// ahead is the ratio of allocated to received bytes. Growing copies the earlier bytes, which are
+	// then at most a third of all.
 	ahead = 4
 )
 
-// Growing is memory for bytes that are still to come. What a file says of its size need not be
-// true, so memory is taken as bytes come: a few times as much, and Most at the end.
+// Growing is memory for bytes that are still to be read. The size in a file may be wrong, so memory
+// is allocated as bytes arrive: a few times as much, and Most at the end.
 type Growing struct {
 	Most     int
 	Together bool // it is memory of AllocateTogether
@@ -20,8 +20,8 @@ type Growing struct {
 	used     int
 }
 
-// Next returns the next n bytes; all together are at most Most. What was returned before may not be
-// used any more. The error is that of [Allocate], and nothing has changed then.
+// Next returns the next n bytes; all together are at most Most. Earlier results must not be used
+// any more. The error is that of [Allocate], and nothing has changed then.
 func (g *Growing) Next(n int) ([]byte, error) {
 	from, need := g.used, g.used+n
 	if g.mapping == nil || need > len(g.mapping.bytes) {
@@ -37,7 +37,7 @@ func (g *Growing) Next(n int) ([]byte, error) {
 	return g.mapping.bytes[from:need:need], nil
 }
 
-// grow takes a number of bytes in place of those that there are.
+// grow replaces the memory by a larger one, and copies the bytes.
 func (g *Growing) grow(bytes int) error {
 	allocate := Allocate
 	if g.Together {
@@ -55,10 +55,10 @@ func (g *Growing) grow(bytes int) error {
 	return nil
 }
 
-// Mapping is the memory that was taken, nil if there is none.
+// Mapping returns the memory, nil if there is none.
 func (g *Growing) Mapping() *Mapping { return g.mapping }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (g *Growing) Close() error {
 	if g.mapping == nil {
 		return nil

@@ -2,14 +2,14 @@ package memory
 
 import "golang.org/x/sys/unix"
 
-// givesHuge: huge pages may be had on request.
+// givesHuge: the system grants huge pages on request.
 const givesHuge = true
 
-// adviseHuge asks for huge pages and reports whether there may be some. What goes through a lot of
-// memory once waits for the translation of addresses otherwise, and for prefetchers that stop at
-// the end of a page.
+// adviseHuge requests huge pages and reports whether there may be some. Without them, code that
+// reads a lot of memory once waits for the translation of addresses, and for prefetchers that stop
+// at the end of a page.
 func adviseHuge(whole []byte) bool { return unix.Madvise(whole, unix.MADV_HUGEPAGE) == nil }
 
-// populate lets the system find memory for pages. Kernels before 5.14 know no such thing, and find
-// it when pages are written to.
+// populate makes the system back pages with memory. Kernels before 5.14 do that only when pages are
+// written.
 func populate(pages []byte) { _ = unix.Madvise(pages, unix.MADV_POPULATE_WRITE) }

@@ -2,11 +2,11 @@
 
 package memory
 
-// givesHuge: nobody asks for huge pages.
+// givesHuge: huge pages are not requested.
 const givesHuge = false
 
-// adviseHuge does nothing and reports so: other systems choose the size of pages by themselves, or
-// want privileges for large ones.
+// adviseHuge does nothing and returns false: other systems choose the size of pages themselves, or
+// require privileges for large ones.
 func adviseHuge([]byte) bool { return false }
 
 // populate does nothing: pages are small.

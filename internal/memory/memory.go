@@ -1,13 +1,12 @@
-// Package memory takes the memory of large objects from the operating system instead of the Go
-// heap.
+// Package memory allocates large objects from the operating system instead of the Go heap.
 //
 // The system may refuse, which is an error; the Go heap would end the program. And the garbage
 // collector does not count such memory: on the heap, gigabytes of it would let as many gigabytes of
 // garbage pile up before a collection.
 //
-// A system that grants memory need not have it. Linux refuses only what is obviously too much, and
-// finds pages when they are first written to: a program may still be ended there, as it may be
-// anywhere else.
+// A system may grant memory that it does not have. Linux refuses only obviously too large requests,
+// and backs pages when they are first written: a program may still be ended there, as anywhere
+// else.
 package memory
 
 import (
@@ -19,11 +18,11 @@ import (
 )
 
 const (
-	// minMapped: less memory is taken from the Go heap, because asking the system would take longer
-	// than clearing and collecting.
+	// minMapped: less memory comes from the Go heap, because a system call would cost more than
+	// clearing and collecting.
 	minMapped = 256 << 10
 
-	// fewestHuge: huge pages are asked for from this number of bytes on, because less has no room for
+	// fewestHuge: huge pages are requested from this number of bytes on, because less has no room for
 	// one.
 	fewestHuge = hugePage
 
@@ -31,22 +30,22 @@ const (
 	// multiple of it.
 	hugePage = 2 << 20
 
-	// cacheLine is how memory is aligned at least.
+	// cacheLine is the least alignment of memory.
 	cacheLine = 64
 )
 
-// Mapping is memory for one object. It goes back by Close, or when nobody refers to the Mapping any
-// more: its slices alone do not keep it. Whoever reads or writes them holds the Mapping until the
-// last access, by [runtime.KeepAlive] if nothing else does.
+// Mapping is memory for one object. It is released by Close, or when nothing refers to the Mapping
+// any more: its slices alone do not keep it. Code that reads or writes them must hold the Mapping
+// until the last access, by [runtime.KeepAlive] if nothing else does.
 type Mapping struct {
 	bytes   []byte
-	whole   extent // what goes back to the system
+	whole   extent // the memory to release
 	huge    bool
 	cleanup runtime.Cleanup
 	of      *Mapping // which has the memory, of a Part
 }
 
-// extent is memory that the system has given.
+// extent is memory from the system.
 type extent struct {
 	bytes []byte  // none if it is the Go heap's
 	file  bool    // it is that of a file
@@ -73,10 +72,9 @@ func Allocate(bytes int) (*Mapping, error) {
 	return m, nil
 }
 
-// Map returns the bytes of a file, which are read when they are first looked at. They may not be
-// written to, and the file must not change, or become shorter: looking at what is gone ends the
-// program. The error is [errors.ErrUnsupported] where files cannot be mapped, and the system's
-// where this one cannot.
+// Map returns the bytes of a file, which are read at the first access. They must not be written,
+// and the file must not change, or become shorter: access to missing bytes ends the program. The
+// error is [errors.ErrUnsupported] if files cannot be mapped, and the system's if this one cannot.
 func Map(file *os.File) (*Mapping, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -94,7 +92,7 @@ func Map(file *os.File) (*Mapping, error) {
 	return hold(extent{bytes: bytes, file: true}, len(bytes)), nil
 }
 
-// hold is the mapping of the first bytes of what the system has given.
+// hold returns the mapping of the first bytes of memory from the system.
 func hold(whole extent, bytes int) *Mapping {
 	m := &Mapping{bytes: whole.bytes[:bytes:bytes], whole: whole}
 	m.cleanup = runtime.AddCleanup(m, func(whole extent) { release(whole) }, whole)
@@ -102,11 +100,11 @@ func hold(whole extent, bytes int) *Mapping {
 	return m
 }
 
-// Keep lets only Close give the memory back, for slices that outlive what refers to the Mapping.
+// Keep makes only Close release the memory, for slices that outlive all references to the Mapping.
 func (m *Mapping) Keep() { m.cleanup.Stop() }
 
-// Forget lets the system take back the memory of a part of a file, from page to page. Whoever looks
-// at it again waits for the file. It does nothing where the system knows no such thing.
+// Forget lets the system reclaim the memory of a part of a file, in whole pages. The next access
+// reads the file again. It does nothing if the system has no such call.
 func (m *Mapping) Forget(from, to int) {
 	if m.whole.file {
 		page := os.Getpagesize()
@@ -117,9 +115,9 @@ func (m *Mapping) Forget(from, to int) {
 	}
 }
 
-// Populate finds memory for some of the mapping's bytes, which are to be written next, if they may
-// be in huge pages. The system clears such a page in 50 to 200 µs when it is first written to, and
-// the garbage collector waits for who writes; it does not wait for who is in a system call.
+// Populate backs some of the mapping's bytes with memory before they are written, if they may be in
+// huge pages. The system clears such a page in 50 to 200 µs when it is first written, and the
+// garbage collector waits for a goroutine that writes, but not for one in a system call.
 func (m *Mapping) Populate(x []byte) {
 	if !m.huge || len(x) == 0 {
 		return
@@ -135,23 +133,22 @@ func (m *Mapping) Populate(x []byte) {
 // Bytes returns the memory; nothing after Close.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 
-// Part is bytes of a mapping. It keeps the mapping, which alone gives the memory back: after Close
-// of that, nobody may look at the part.
+// Part returns bytes of a mapping. It keeps the mapping, whose Close alone releases the memory:
+// after that the part must not be used.
 func (m *Mapping) Part(from, to int) *Mapping {
 	return &Mapping{bytes: m.bytes[from:to:to], huge: m.huge, of: m}
 }
 
-// Floats returns the memory as numbers. What is left of bytes that are no multiple of 4 is not
-// among them.
+// Floats returns the memory as numbers, without the bytes after the last multiple of 4.
 func (m *Mapping) Floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.bytes))), len(m.bytes)/4)
 }
 
-// Huge reports whether the system has agreed to give huge pages.
+// Huge reports whether the system has granted huge pages.
 func (m *Mapping) Huge() bool { return m.huge }
 
-// Close gives the memory back. An access to a slice of it may be a fault afterwards, which ends the
-// program. Closing again does nothing, but not at the same time.
+// Close releases the memory. A later access to a slice of it may be a fault, which ends the
+// program. Closing again does nothing, but must not happen at the same time.
 func (m *Mapping) Close() error {
 	whole := m.whole
 	m.bytes, m.whole, m.of = nil, extent{}, nil
@@ -163,7 +160,7 @@ func (m *Mapping) Close() error {
 	return release(whole)
 }
 
-// release gives memory back to the system.
+// release returns memory to the system.
 func release(whole extent) error {
 	count(-int64(len(whole.bytes)))
 	back := giveBack
@@ -179,7 +176,7 @@ func release(whole extent) error {
 	return nil
 }
 
-// onHeap takes aligned memory from the Go heap.
+// onHeap allocates aligned memory on the Go heap.
 func onHeap(bytes int) []byte {
 	b := make([]byte, bytes+cacheLine-1)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (cacheLine - 1)

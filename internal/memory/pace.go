@@ -6,29 +6,28 @@ import (
 )
 
 // The garbage collector does not see mappings. A program that drops large ones and allocates little
-// else would run out of memory before it collects, so Allocate asks for a collection when new
-// mappings outweigh old ones, as the collector does for its heap. Programs that close what they do
-// not need any more cause few: each doubles what was mapped at most before.
+// else would run out of memory before it collects, so Allocate starts a collection when new
+// mappings outweigh old ones, as the collector does for its heap. Programs that close their
+// mappings cause few collections: between two the largest mapped size doubles.
 
-// minFresh bytes are mapped before a collection is asked for, however little else is mapped.
+// minFresh bytes are mapped before a collection, however little else is mapped.
 const minFresh = 256 << 20
 
-// paces is what all mappings take together.
+// paces counts the bytes of all mappings.
 var paces struct {
 	sync.Mutex
-	mapped int64 // bytes that the system has given and not got back
-	fresh  int64 // of them, about those mapped since a collection was asked for
+	mapped int64 // bytes from the system that are not released
+	fresh  int64 // about how many of them were mapped since the last collection
 }
 
-// Mapped returns how many bytes all mappings together have from the system.
+// Mapped returns the bytes of all mappings.
 func Mapped() int64 {
 	paces.Lock()
 	defer paces.Unlock()
 	return paces.mapped
 }
 
-// count notes that bytes were mapped, or given back if they are less than 0. It reports whether it
-// is time to collect.
+// count records mapped bytes, or released ones if negative. It reports whether to collect.
 func count(bytes int64) (collect bool) {
 	paces.Lock()
 	defer paces.Unlock()
@@ -41,7 +40,7 @@ func count(bytes int64) (collect bool) {
 	return true
 }
 
-// pace notes that so much was mapped, and collects if it is time to.
+// pace records mapped bytes, and collects if it is time.
 func pace(bytes int) {
 	if count(int64(bytes)) {
 		runtime.GC()

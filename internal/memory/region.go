@@ -6,35 +6,35 @@ import (
 )
 
 const (
-	// fewestTogether: what is smaller takes so few pages that it may as well be on the Go heap.
+	// fewestTogether: smaller objects have so few pages that they may be on the Go heap.
 	fewestTogether = 32 << 10
 
-	// mostTogether: what is larger has huge pages of its own, and loses little of them at its end.
+	// mostTogether: larger objects have their own huge pages, and waste little of the last one.
 	mostTogether = 4 * hugePage
 
-	// regionBytes are taken at once. The system finds memory for those alone that are used, so that
-	// what no piece fits into at the end costs addresses, and less than a huge page of memory.
+	// regionBytes are reserved at once. The system backs only used pages, so the unused end costs
+	// addresses, and less than a huge page of memory.
 	regionBytes = 32 * hugePage
 )
 
-// region is memory in huge pages, of which mappings have pieces. Pieces follow each other and no
-// place is used twice, so that it is zero; huge pages that no piece is in any more go back to the
-// system, and the region does with its last piece.
+// region is memory in huge pages that mappings share in pieces. Pieces are consecutive and no
+// address is used twice, so that all are zero; huge pages without pieces are released, and the
+// region with its last piece.
 type region struct {
 	whole  []byte
-	used   int // bytes from the beginning on that pieces had
+	used   int // bytes from the beginning that pieces have used
 	pieces int
 	users  [regionBytes / hugePage]int32 // pieces in each huge page
 }
 
-// regions is what all regions have in common.
+// regions is the state of all regions.
 var regions struct {
 	sync.Mutex
-	open *region // the one that the next piece is from; nil if there is none
+	open *region // the region of the next piece; nil if there is none
 }
 
-// AllocateTogether is [Allocate] for what is gone through together, like the matrices of a model:
-// on Linux, what is too small for huge pages of its own lies in some with others.
+// AllocateTogether is [Allocate] for objects that are read together, like the matrices of a model:
+// on Linux, objects too small for their own huge pages share some.
 func AllocateTogether(bytes int) (*Mapping, error) {
 	if !givesHuge || bytes < fewestTogether || bytes > mostTogether {
 		return Allocate(bytes)
@@ -48,7 +48,7 @@ func AllocateTogether(bytes int) (*Mapping, error) {
 	return m, nil
 }
 
-// takePiece takes memory from the open region, or from a new one, and none if the system has none.
+// takePiece allocates from the open region, or from a new one; nil if the system has no memory.
 func takePiece(bytes int) ([]byte, *region) {
 	regions.Lock()
 	defer regions.Unlock()
@@ -68,7 +68,7 @@ func takePiece(bytes int) ([]byte, *region) {
 	return r.whole[from:r.used:r.used], r
 }
 
-// newRegion takes a region, or none if the system has no memory or no huge pages.
+// newRegion reserves a region, or none if the system has no memory or no huge pages.
 func newRegion() *region {
 	whole, err := take(regionBytes)
 	if err != nil {
@@ -81,7 +81,7 @@ func newRegion() *region {
 	return &region{whole: whole}
 }
 
-// giveBack gives a piece back.
+// giveBack releases a piece.
 func (r *region) giveBack(piece []byte) error {
 	regions.Lock()
 	defer regions.Unlock()
@@ -100,7 +100,7 @@ func (r *region) giveBack(piece []byte) error {
 	return nil
 }
 
-// offset is where a part of memory begins in it.
+// offset returns where a part of memory begins in it.
 func offset(whole, part []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) -
 		uintptr(unsafe.Pointer(unsafe.SliceData(whole))))

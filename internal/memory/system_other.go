@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// maxHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends
+// maxHeap bounds one object, because such a system cannot be asked: a heap that cannot grow ends
 // the program.
 const maxHeap = 1 << 30
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// take maps private memory. The system is asked to count it (there is no MAP_NORESERVE), so that it
-// refuses what it cannot have.
+// take maps private memory. The system counts it (no MAP_NORESERVE), so that it refuses memory that
+// it does not have.
 func take(bytes int) ([]byte, error) {
 	page := unix.Getpagesize()
 	align := page
@@ -31,15 +31,15 @@ func take(bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(start), size), nil
 }
 
-// trim unmaps what stands out of the aligned part. Should the system refuse, it costs addresses but
-// no memory: nobody writes to it.
+// trim unmaps the memory around the aligned part. If the system refuses, that costs addresses but
+// no memory, because nobody writes to it.
 func trim(p unsafe.Pointer, bytes int) {
 	if bytes > 0 {
 		unix.MunmapPtr(p, uintptr(bytes))
 	}
 }
 
-// giveBack unmaps what take has returned.
+// giveBack unmaps memory of take.
 func giveBack(whole []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(whole)), uintptr(len(whole)))
 }
@@ -53,8 +53,8 @@ func mapFile(file *os.File, bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), bytes), nil
 }
 
-// unmapFile unmaps what mapFile has returned.
+// unmapFile unmaps memory of mapFile.
 func unmapFile(whole []byte) error { return giveBack(whole) }
 
-// forget takes pages of a file out of memory. An error changes nothing that anybody sees.
+// forget drops pages of a file from memory. An error has no visible effect.
 func forget(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

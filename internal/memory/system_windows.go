@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// take reserves and commits memory, so that the system refuses what it cannot have.
+// take reserves and commits memory, so that the system refuses memory that it does not have.
 func take(bytes int) ([]byte, error) {
 	at, err := windows.VirtualAlloc(0, uintptr(bytes), windows.MEM_RESERVE|windows.MEM_COMMIT,
 		windows.PAGE_READWRITE)
@@ -17,13 +17,13 @@ func take(bytes int) ([]byte, error) {
 	return bytesAt(at, bytes), nil
 }
 
-// bytesAt is memory that is not Go's, so that the number is as good as a pointer.
+// bytesAt returns memory that is not Go's, for which a number is as good as a pointer.
 func bytesAt(at uintptr, bytes int) []byte {
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&at))
 	return unsafe.Slice((*byte)(p), bytes)
 }
 
-// giveBack releases what take has returned.
+// giveBack releases memory of take.
 func giveBack(whole []byte) error {
 	return windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(whole))), 0,
 		windows.MEM_RELEASE)
@@ -44,7 +44,7 @@ func mapFile(file *os.File, bytes int) ([]byte, error) {
 	return bytesAt(at, bytes), nil
 }
 
-// unmapFile unmaps what mapFile has returned.
+// unmapFile unmaps memory of mapFile.
 func unmapFile(whole []byte) error {
 	return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }

@@ -1,5 +1,5 @@
-// Package modelfile has what the readers of models' files share: bytes of a file in place, and the
-// numbers that they are.
+// Package modelfile is shared by the readers of models' files: access to bytes of a file in place,
+// and decoding of numbers.
 package modelfile
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// File is a file whose bytes are looked at in place where the system can map it, and are read
-// elsewhere.
+// File is a file whose bytes are accessed in place if the system can map it, and are read
+// otherwise.
 type File struct {
 	Path    string // "" for a reader of the caller's
 	Size    int64
@@ -25,8 +25,8 @@ type File struct {
 	closed  bool
 }
 
-// Open opens a file. Its bytes are those of the file as long as it is open: it must not change, and
-// where it becomes shorter, looking at what is gone ends the program.
+// Open opens a file. The file must not change while it is open; if it becomes shorter, access to
+// missing bytes ends the program.
 func Open(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,10 +49,10 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Of is a file of some bytes that a reader has.
+// Of returns a File of some bytes of a reader.
 func Of(at io.ReaderAt, size int64) *File { return &File{at: at, Size: size} }
 
-// CheckContent refuses files that are no model's: empty ones, and pointers of Git LFS, which have
+// CheckContent refuses files that are no models: empty ones, and pointers of Git LFS, which name
 // the size and the hash of a file that was not downloaded.
 func (f *File) CheckContent() error {
 	if f.Size == 0 {
@@ -80,8 +80,8 @@ func CheckPointer(data []byte) error {
 // Header reads from the beginning.
 func (f *File) Header() io.Reader { return io.NewSectionReader(f.at, 0, f.Size) }
 
-// Bytes returns n bytes from one on: those of the mapping until Close, which may not be written to,
-// or a copy. Several goroutines may call it.
+// Bytes returns n bytes from an offset on: bytes of the mapping, valid until Close, which must not
+// be written, or a copy. Several goroutines may call it.
 func (f *File) Bytes(from, n int64) ([]byte, error) {
 	switch {
 	case f.closed:
@@ -99,7 +99,7 @@ func (f *File) Bytes(from, n int64) ([]byte, error) {
 	return data, nil
 }
 
-// Release lets bytes leave memory until somebody looks at them again.
+// Release lets bytes leave memory until the next access.
 func (f *File) Release(from, n int64) {
 	if f.mapping != nil && !f.closed {
 		f.mapping.Forget(int(from), int(from+n))

@@ -1,5 +1,5 @@
 // Package npy writes NumPy .npy files. The library codeberg.org/sbinet/npyio (v0.14.0) needs
-// seconds for each 10 MB, and the shape of an array has to be a type.
+// seconds for each 10 MB, and requires that the shape of an array is a type.
 package npy
 
 import (
@@ -15,7 +15,7 @@ import (
 // Magic is the beginning of a file.
 const Magic = "\x93NUMPY"
 
-// Write writes an array of float32 in C order. Its elements are those of all parts together.
+// Write writes an array of float32 in C order. Its elements are the concatenated parts.
 func Write(w io.Writer, shape []int, parts ...[]float32) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	_, err := b.Write(header("<f4", shape))

@@ -29,8 +29,8 @@ import (
 //	f32       m and l of all rows, then o of all rows
 //
 // Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree
-// of segments. Version 3 is that of a state whose rows have units of their own, see
-// Options.Integers in package attn.
+// of segments. Version 3 is for states whose rows have their own units, see Options.Integers in
+// package attn.
 const (
 	stateMagic  = "attnSta\x02"
 	unitsMagic  = "attnSta\x03"
@@ -44,7 +44,7 @@ var stateFields = [8]string{"Batch", "Heads", "Queries", "ValueDim", "number of 
 
 const unitField = "unit"
 
-// Form is a state of all rows of a call, as it travels.
+// Form is a state of all rows of a call in its binary form.
 type Form struct {
 	B, H, L, D int // of its outputs
 	Keys       int // that were seen
@@ -54,10 +54,10 @@ type Form struct {
 	Sinks      []float32 // one for each head, or none
 }
 
-// rows is the number of rows of all batches and heads.
+// rows returns the number of rows of all batches and heads.
 func (f *Form) rows() int { return f.B * f.H * f.L }
 
-// Size is the length of the binary form, if an int holds it.
+// Size returns the length of the binary form, if it fits an int.
 func (f *Form) Size() (bytes int, ok bool) {
 	n, ok := views.Product(len(f.Tree.Rows), f.B, f.H, f.L, f.D+2)
 	n += 2*len(f.Tree.Rows) + len(f.Sinks) + len(f.Units.Own)
@@ -67,7 +67,7 @@ func (f *Form) Size() (bytes int, ok bool) {
 	return headerSize + 4*n, true
 }
 
-// Append appends the binary form, of a size that was asked for, to data.
+// Append appends the binary form, after Size has succeeded, to data.
 func (f *Form) Append(data []byte, size int) []byte {
 	if cap(data)-len(data) < size {
 		longer := make([]byte, len(data), len(data)+size)
@@ -104,9 +104,8 @@ func (f *Form) Append(data []byte, size int) []byte {
 	return data
 }
 
-// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
-// cut, and no result on it. Other bits stay, those of a signalling NaN too, which arithmetic would
-// change.
+// appendFloats writes −0 as +0: the sign of a zero depends on how the rows were divided, and no
+// result depends on it. Other bits stay, also of a signalling NaN, which arithmetic would change.
 func appendFloats(data []byte, x []float32) []byte {
 	for _, e := range x {
 		if isNegativeZero(e) {
@@ -117,7 +116,7 @@ func appendFloats(data []byte, x []float32) []byte {
 	return data
 }
 
-// Header is that of a binary form, whose fields are within their bounds.
+// Header is the header of a binary form, with fields within their bounds.
 type Header struct {
 	Form             // without tree, sinks and units of rows
 	Nodes        int // of the tree
@@ -146,8 +145,8 @@ func ReadHeader(data []byte) (h Header, err error) {
 	return h, nil
 }
 
-// ReadBody reads what follows the header of a form whose sizes were checked. Before it reads nodes
-// it asks for the memory of all: then data is as long as that.
+// ReadBody reads the rest of a form whose sizes were checked. Before it reads nodes it allocates
+// the memory of all, since data is known to be long enough.
 func (h *Header) ReadBody(reserve func(nodes int) error, next func() Node) (*Form, error) {
 	f := &h.Form
 	if h.units != 0 {
@@ -180,7 +179,7 @@ func (h *Header) ReadBody(reserve func(nodes int) error, next func() Node) (*For
 	return f, h.readNodes(data, next)
 }
 
-// checkMagic makes sure that data has a header of this version.
+// checkMagic verifies that data has a header of this version.
 func checkMagic(data []byte) error {
 	const version = len(stateMagic) - 1
 	switch {
@@ -195,8 +194,7 @@ func checkMagic(data []byte) error {
 	return nil
 }
 
-// check compares the numbers in a header with each other and with the
-// length of what follows.
+// check compares the numbers in a header with each other and with the length of the rest.
 func (h *Header) check() error {
 	f, nodes, sinks, length := &h.Form, h.Nodes, h.sinks, len(h.body)
 	lo, hi := min(1, f.Keys), min(segment.Most, f.Keys)
@@ -227,8 +225,8 @@ func (h *Header) check() error {
 	return nil
 }
 
-// readNodes reads the nodes. Their keys follow each other, and only the last one may
-// take more.
+// readNodes reads the nodes. Their keys are consecutive, and only the last one may be open for
+// more.
 func (h *Header) readNodes(data []byte, next func() Node) error {
 	f, nodes := &h.Form, h.Nodes
 	first := 0
@@ -260,7 +258,7 @@ func (h *Header) readNodes(data []byte, next func() Node) error {
 	return nil
 }
 
-// fault says what in rows no keys leave behind. It is empty if there is nothing.
+// fault says what in rows cannot come from any keys, or returns "".
 func (s *State) fault(rows, d int) string {
 	for r := range rows {
 		m, l, o := s.M[r], s.L[r], s.O[r*d:][:d]
@@ -287,7 +285,7 @@ func readFloats(dst []float32, data []byte) (rest []byte) {
 	return data[4*len(dst):]
 }
 
-// malformed is an error about data that is no such form.
+// malformed returns the error for data that is no such form.
 func malformed(format string, args ...any) error {
 	return views.Fail(views.ErrFormat, format, args...)
 }

@@ -1,5 +1,5 @@
-// Package online is the online softmax of rows: running maxima, sums and outputs, and the tree in
-// which those of segments merge.
+// Package online implements the online softmax of rows: running maxima, sums and outputs, and the
+// tree in which segments merge.
 package online
 
 import (
@@ -19,38 +19,38 @@ import (
 type State struct {
 	M, L      []float32 // one per row
 	O         []float32 // rows × stride
-	Overwrite bool      // no block has been added: what O holds means nothing
+	Overwrite bool      // no block has been added: the content of O is not valid
 }
 
-// Grow makes the state large enough for some rows. (It may change places with others, so all
-// have the same size.)
+// Grow makes the state large enough for some rows. (States may be swapped, so all have the same
+// size.)
 func (s *State) Grow(rows, stride int) {
 	s.M, s.L = kernel.Grow(s.M, rows), kernel.Grow(s.L, rows)
 	s.O = kernel.Grow(s.O, rows*stride)
 }
 
-// Reset makes the first rows rows of the state empty.
+// Reset empties the first rows rows of the state.
 func (s *State) Reset(rows, stride int) {
 	s.Restart(rows)
 	s.Overwrite = false
 	stop.Clear(s.O[:rows*stride])
 }
 
-// Copy makes the first rows those of another state.
+// Copy copies the first rows of another state.
 func (s *State) Copy(t *State, rows, stride int) {
 	stop.Copy(s.M[:rows], t.M)
 	stop.Copy(s.L[:rows], t.L)
 	stop.Copy(s.O[:rows*stride], t.O)
 }
 
-// CopyRow makes a row that of another state, of d outputs. Rows of outputs are strides apart.
+// CopyRow copies a row with d outputs from another state. Rows of outputs are strides apart.
 func (s *State) CopyRow(row, stride int, t *State, from, tStride, d int) {
 	s.M[row], s.L[row] = t.M[from], t.L[from]
 	stop.Copy(s.O[row*stride:], t.O[from*tStride:][:d])
 }
 
-// Restart is reset but for the outputs, for a state that gets a block next: then
-// each tile clears its own, which also brings them to the cache.
+// Restart is Reset without the outputs, for a state to which a block is added next: then each tile
+// clears its own outputs, which also loads them into the cache.
 func (s *State) Restart(rows int) {
 	for r := range s.M[:rows] {
 		s.M[r] = kernel.NegInf
@@ -59,8 +59,8 @@ func (s *State) Restart(rows int) {
 	s.Overwrite = true
 }
 
-// ClearMasked empties the outputs of rows that have seen no score above −Inf: they
-// were empty before, and a weight of 0 has met a value that may be NaN.
+// ClearMasked clears the outputs of rows that have seen no score above −Inf: they were empty
+// before, and a weight of 0 was multiplied by a value that may be NaN.
 func ClearMasked(m, o []float32, rows, stride int) {
 	for r := range rows {
 		if m[r] == kernel.NegInf {
@@ -72,14 +72,14 @@ func ClearMasked(m, o []float32, rows, stride int) {
 // Node is the state of the rows of a node of a tree.
 type Node struct {
 	State
-	Memory *memory.Mapping // what the rows of a State are in; those of scratch are Go's
+	Memory *memory.Mapping // the memory of a State's rows; rows of scratch are Go memory
 }
 
-// Tree is nodes and the states of their rows.
+// Tree is nodes with the states of their rows.
 type Tree struct {
 	Shape segment.List
 	Rows  []Node // of the nodes
-	Spare []Node // memory of nodes that there were, or will be
+	Spare []Node // memory of removed nodes, or reserved for new ones
 }
 
 // Reset empties the tree and keeps its memory.
@@ -88,7 +88,7 @@ func (t *Tree) Reset() {
 	t.Shape, t.Rows = t.Shape[:0], t.Rows[:0]
 }
 
-// Reserve makes sure that there is memory for some more nodes of rows of d outputs.
+// Reserve allocates memory for some more nodes of rows of d outputs.
 func (t *Tree) Reserve(nodes, rows, d int) error {
 	for len(t.Spare) < nodes {
 		m, err := memory.Allocate(4 * rows * (d + 2)) // zero, and at a cache line
@@ -111,7 +111,7 @@ func (t *Tree) Reserved() Node {
 	return x
 }
 
-// Close empties the tree and gives its memory back.
+// Close empties the tree and releases its memory.
 func (t *Tree) Close() (first error) {
 	t.Reset()
 	for i := range t.Spare {
@@ -122,8 +122,8 @@ func (t *Tree) Close() (first error) {
 	return first
 }
 
-// Extend gives the tree the shape that keys from one on leave it in, up to another. Their rows are
-// there: what they have merged into others is spare.
+// Extend gives the tree the shape after keys [from, to) were added. Their rows exist already;
+// merged nodes become spare memory.
 func (t *Tree) Extend(from, to int) {
 	for from < to {
 		end := segment.End(from, to)
@@ -136,8 +136,8 @@ func (t *Tree) Extend(from, to int) {
 	t.Rows = t.Rows[:len(t.Shape)]
 }
 
-// New adds the rows of a node, in spare memory if there is any. (It grows no earlier: rows may see
-// few of many keys.)
+// New adds the rows of a node, in spare memory if there is any. (It does not allocate earlier,
+// because rows may see few of many keys.)
 func (t *Tree) New(rows, stride int) *State {
 	var x Node
 	if last := len(t.Spare) - 1; last >= 0 {
@@ -148,11 +148,11 @@ func (t *Tree) New(rows, stride int) *State {
 	return &t.Rows[len(t.Rows)-1].State
 }
 
-// Append adds nodes of another tree with their rows, whose keys follow those before a position.
+// Append adds nodes of another tree with their rows; their keys begin at a position.
 func (t *Tree) Append(isa tuning.ISA, nodes segment.List, states []Node, position, rows,
 	stride int, u *Units) {
 	if last := len(t.Shape) - 1; last >= 0 && len(nodes) > 0 {
-		t.Shape[last].Open = false // the next keys are not its
+		t.Shape[last].Open = false // the next keys do not belong to it
 		shape, merges := t.Shape.Settle()
 		t.Merge(isa, shape, merges, rows, stride, u)
 	}
@@ -164,7 +164,8 @@ func (t *Tree) Append(isa tuning.ISA, nodes segment.List, states []Node, positio
 	}
 }
 
-// Push adds a node with its rows, whose keys follow those before, and merges what merges then.
+// Push adds a node with its rows, whose keys come after those of the tree, and merges nodes that
+// are complete.
 func (t *Tree) Push(isa tuning.ISA, n segment.Node, x Node, rows, stride int, u *Units) {
 	t.Rows = append(t.Rows, x)
 	shape, merges := append(t.Shape, n).Settle()
@@ -184,15 +185,15 @@ func (t *Tree) Merge(isa tuning.ISA, shape segment.List, merges, rows, stride in
 	}
 }
 
-// Units is in which units the scores and maxima of rows are: in one for all, or where products
-// are sums of integers, in one for each row.
+// Units are the units of the scores and maxima of rows: one for all or, if products are sums of
+// integers, one for each row.
 type Units struct {
 	All float32   // 0: none yet
 	Own []float32 // of each row; empty if all are in one
 }
 
-// Of is the unit of a row, and the factor of its powers of 2: the unit times log₂e, finite as the
-// unit is.
+// Of returns the unit of a row, and the factor of its powers of 2: the unit times log₂e; both are
+// finite.
 func (u *Units) Of(row int) (unit, factor float32) {
 	if unit = u.All; len(u.Own) > 0 {
 		unit = u.Own[row]
@@ -205,7 +206,7 @@ func (u *Units) Equal(v *Units) bool {
 	return u.All == v.All && slices.Equal(u.Own, v.Own)
 }
 
-// Set makes them those of others, in memory of their own.
+// Set copies the units of others.
 func (u *Units) Set(v *Units) { u.All, u.Own = v.All, append(u.Own[:0], v.Own...) }
 
 // Merge adds rows of t, whose keys come after those of s.
@@ -223,8 +224,8 @@ func (s *State) Merge(isa tuning.ISA, t *State, rows, stride int, u *Units) {
 	}
 }
 
-// ToNatural brings the maxima of rows from their units to natural ones. Those that overflow there
-// become the largest number, so that what their rows have seen still counts.
+// ToNatural converts the maxima of rows to natural units. Maxima that overflow become the largest
+// number, so that earlier keys still count.
 func (s *State) ToNatural(rows int, u *Units) {
 	for r, m := range s.M[:rows] {
 		if unit, _ := u.Of(r); unit != 1 && m != kernel.NegInf {
@@ -233,20 +234,20 @@ func (s *State) ToNatural(rows int, u *Units) {
 	}
 }
 
-// IntegerUnit is the unit of products with a query whose integers have a scale, after it was
-// multiplied by a factor, where those of numbers are in a unit.
+// IntegerUnit returns the unit of products with a query whose integers have a scale, after the
+// query was multiplied by a factor; unit is the unit of products of numbers.
 func IntegerUnit(of, scale, factor float32) float32 {
 	if scale == 0 {
 		return of // all products are 0, in any unit
 	}
-	unit := float64(of) * float64(scale) // exact, and what follows
+	unit := float64(of) * float64(scale) // exact, and so is the rest
 	if factor != 1 {
 		unit /= math.Abs(float64(factor))
 	}
 	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
 }
 
-// FillNaN makes scores NaN.
+// FillNaN sets scores to NaN.
 func FillNaN(s []float32) {
 	for i := range s {
 		s[i] = float32(math.NaN())

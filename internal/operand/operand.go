@@ -1,7 +1,7 @@
-// Package operand says what an assembly kernel does to its operands. Each function panics if the
-// slice is too short, which is a bug of the caller, and tells the sanitizer of the build about the
-// memory, because sanitizers do not see assembly. In a build without sanitizer the check is all
-// that is left.
+// Package operand declares what an assembly kernel does to its operands. Each function panics if
+// the slice is too short, which is a bug of the caller, and tells the sanitizer of the build about
+// the memory, because sanitizers do not see assembly. In a build without sanitizer only the check
+// remains.
 package operand
 
 import (
@@ -33,7 +33,7 @@ func Writes[T any](x []T, n int) {
 	}
 }
 
-// Updates: the first n elements of x, which become something that depends on what they were.
+// Updates: the first n elements of x, whose new values depend on the old ones.
 func Updates[T any](x []T, n int) {
 	Reads(x, n)
 	if sanitize.Enabled {
@@ -41,7 +41,7 @@ func Updates[T any](x []T, n int) {
 	}
 }
 
-// ReadsRows: n elements of each of some rows. What is between them is not touched.
+// ReadsRows: n elements of each of some rows, without the gaps between rows.
 func ReadsRows[T any](x []T, rows, stride, n int) {
 	Need(x, (rows-1)*stride+n)
 	if sanitize.Enabled {
@@ -61,8 +61,7 @@ func WritesRows[T any](x []T, rows, stride, n int) {
 	}
 }
 
-// UpdatesRows: n elements of each of some rows, which become something that depends on what they
-// were.
+// UpdatesRows: n elements of each of some rows, whose new values depend on the old ones.
 func UpdatesRows[T any](x []T, rows, stride, n int) {
 	ReadsRows(x, rows, stride, n)
 	if sanitize.Enabled {
@@ -70,13 +69,13 @@ func UpdatesRows[T any](x []T, rows, stride, n int) {
 	}
 }
 
-// Address is that of x[at], which need not exist.
+// Address returns the address of x[at], which need not exist.
 func Address[T any](x []T, at int) uintptr {
 	var element T
 	return uintptr(unsafe.Pointer(unsafe.SliceData(x))) + uintptr(at)*unsafe.Sizeof(element)
 }
 
-// At is the address of element i after p.
+// At returns the address of element i after p.
 func At[T any](p *T, i int) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p))))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// Take makes a file's block one of this machine. It says what in it no tokens lo to hi−1 become,
-// and is empty if there is nothing.
+// Take converts a file's block to this machine's byte order. It says what in the block cannot come
+// from tokens [lo, hi), or returns "".
 func (s *Blocks) Take(x []byte, lo, hi int) (fault string) {
 	if stray := s.Blank(x, lo, hi); stray != 0 {
 		return fmt.Sprintf("a byte of no token is %d, want 0", stray)
@@ -22,14 +22,14 @@ func (s *Blocks) Take(x []byte, lo, hi int) (fault string) {
 	return s.faultOfIntegers(x)
 }
 
-// Blank makes zero what of block x is not of its tokens lo to hi−1. It returns one of the bytes
-// there that were not zero, or zero.
+// Blank zeroes block x outside of its tokens [lo, hi). It returns one of the bytes there that were
+// not zero, or zero.
 func (s *Blocks) Blank(x []byte, lo, hi int) (stray byte) {
 	keys, values := x[:s.KeyBytes], x[s.KeyBytes:s.Size]
 	keyLayout := kernel.ScoreLayout(s.K.Format, s.D, kernel.Block)
 	valueLayout := s.ValueLayout(kernel.Block)
 	for j := range kernel.Block {
-		d, dv := s.D, s.DV // what stays
+		d, dv := s.D, s.DV // the words to keep
 		if j < lo || j >= hi {
 			d, dv = 0, 0
 			stray = either(stray, s.K.blankScale(keys, j))
@@ -55,7 +55,7 @@ func (s *Side) blankScale(x []byte, j int) (stray byte) {
 	return wipe(x[len(x)-s.scaleBytes:], j, 4)
 }
 
-// wipe makes element i zero, and returns one of its bytes that were not, or zero.
+// wipe zeroes element i, and returns one of its bytes that were not zero, or zero.
 func (s *Side) wipe(x []byte, i int) (stray byte) {
 	if s.Codes {
 		stray = kernel.CodeAt(x, i)
@@ -65,7 +65,7 @@ func (s *Side) wipe(x []byte, i int) (stray byte) {
 	return wipe(x, i, s.Bytes)
 }
 
-// wipe makes element i of a size zero, and returns one of its bytes that were not, or zero.
+// wipe zeroes element i of a size, and returns one of its bytes that were not zero, or zero.
 func wipe(x []byte, i, size int) (stray byte) {
 	x = x[i*size:][:size]
 	for _, e := range x {
@@ -75,7 +75,7 @@ func wipe(x []byte, i, size int) (stray byte) {
 	return stray
 }
 
-// either is the first of two bytes that is not zero, if one is not.
+// either returns the first of two bytes that is not zero, or zero.
 func either(a, b byte) byte {
 	if a != 0 {
 		return a
@@ -83,17 +83,18 @@ func either(a, b byte) byte {
 	return b
 }
 
-// LittleEndian makes the numbers of block x little-endian, or from that what this machine wants.
+// LittleEndian converts the numbers of block x to little-endian, or back to this machine's byte
+// order.
 func (s *Blocks) LittleEndian(x []byte) {
 	if BigEndian() {
 		s.SwapBytes(x)
 	}
 }
 
-// BigEndian reports whether numbers of this machine are turned on their way to a file.
+// BigEndian reports whether this machine is big-endian, so that numbers are swapped for files.
 func BigEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) != 1 }
 
-// SwapBytes turns the order of the bytes of each number of block x.
+// SwapBytes swaps the bytes of each number of block x.
 func (s *Blocks) SwapBytes(x []byte) {
 	s.K.swapBytes(x[:s.KeyBytes])
 	if !s.ValuesInKeys {
@@ -107,18 +108,18 @@ func (s *Side) swapBytes(x []byte) {
 	SwapEach(x[scales:], 4)
 }
 
-// SwapEach turns the order of the bytes of each number of a size.
+// SwapEach swaps the bytes of each number of a size.
 func SwapEach(x []byte, size int) {
 	for ; size > 1 && len(x) > 0; x = x[size:] {
 		slices.Reverse(x[:size])
 	}
 }
 
-// Integers as readers check them: a scale is one that [integers.ScaleOf] gives, and the largest
-// element of a token, or of a matrix's column, is what the largest number with this scale becomes.
+// Validation of integers by readers: a scale must be a result of [integers.ScaleOf], and the
+// largest element of a token, or of a matrix's column, must be the integer of the largest number
+// with this scale.
 
-// faultOfIntegers says what in a block of integers no token becomes. It is empty if there is
-// nothing.
+// faultOfIntegers says what in a block of integers cannot come from tokens, or returns "".
 func (s *Blocks) faultOfIntegers(x []byte) string {
 	if s.K.Scaled {
 		keys, scales := s.Keys(x)
@@ -135,7 +136,7 @@ func (s *Blocks) faultOfIntegers(x []byte) string {
 	return s.V.faultOf("value", values, scales, &layout)
 }
 
-// faultOf is faultOfIntegers of keys, the columns of a layout, or of values, its rows.
+// faultOf is faultOfIntegers for keys, the columns of a layout, or for values, its rows.
 func (s *Side) faultOf(name string, x []byte, scales []float32, l *kernel.PanelLayout) string {
 	if fault := FaultOfScales(name, scales); fault != "" {
 		return fault
@@ -144,7 +145,7 @@ func (s *Side) faultOf(name string, x []byte, scales []float32, l *kernel.PanelL
 		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
 	var words [panel / 2]marks
-	all, together := words[:], panel // tokens whose elements lie between each other's
+	all, together := words[:], panel // tokens with interleaved elements
 	values := name == "value"
 	if values {
 		all, together = words[:1], s.Whole
@@ -167,7 +168,7 @@ func (s *Side) faultOf(name string, x []byte, scales []float32, l *kernel.PanelL
 	return ""
 }
 
-// largestOf is the largest magnitude of the elements of token j.
+// largestOf returns the largest magnitude of the elements of token j.
 func (s *Side) largestOf(x []byte, l *kernel.PanelLayout, j int, values bool) (largest float32) {
 	steps := l.Keys
 	if values {
@@ -193,9 +194,8 @@ func mark(f kernel.Format, m []marks, x []byte) {
 	markBytes(m, x)
 }
 
-// BitsOf says in which bits of which word are the elements of the i-th of some tokens, whose
-// elements lie between each other's. A word has two groups of four: those of two keys, or of two
-// columns of values.
+// BitsOf returns the word and the bits of the elements of the i-th of some tokens with interleaved
+// elements. A word has two groups of four: of two keys, or of two columns of values.
 func BitsOf(f kernel.Format, i int, values bool) (word int, bits uint64) {
 	switch {
 	case !values:
@@ -206,8 +206,8 @@ func BitsOf(f kernel.Format, i int, values bool) (word int, bits uint64) {
 	return 0, 0x000000ff_000000ff << (i * 8)
 }
 
-// FaultOfLargest says what is wrong with the scale of a token or an output, of which the largest
-// element, an integer or a level, has a magnitude. It is empty if there is nothing.
+// FaultOfLargest says what is wrong with the scale of a token or an output whose largest element,
+// an integer or a level, has a magnitude, or returns "".
 func FaultOfLargest(f kernel.Format, name string, j int, largest, scale float32) string {
 	if scale == 0 {
 		return fmt.Sprintf("the scale of %s %d is 0, want elements as zeros have them", name, j)
@@ -226,7 +226,7 @@ func FaultOfLargest(f kernel.Format, name string, j int, largest, scale float32)
 		largest, scale, most)
 }
 
-// FaultOfScales says which of some scales no token or output has. It is empty if there is nothing.
+// FaultOfScales says which of some scales is not valid, or returns "".
 func FaultOfScales(name string, scales []float32) string {
 	top := integers.ScaleOf(math.MaxFloat32)
 	for j, e := range scales {

@@ -7,10 +7,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Config is what caches and stores say of their blocks, in the words of their own configuration.
+// Config is the configuration of the blocks of a cache or store, with the names of the public
+// configuration.
 type Config struct {
 	Name           string // of the configuration
-	Sizes          []Size // by their names, in the order in which errors are looked for
+	Sizes          []Size // by name, in the order of checks
 	Format, Values kernel.Format
 	ValuesInKeys   bool
 
@@ -18,7 +19,7 @@ type Config struct {
 	Blocks              int // of each head
 }
 
-// Size is a size of a configuration, by name.
+// Size is a named size of a configuration.
 type Size struct {
 	Name string
 	N    int
@@ -76,7 +77,7 @@ func (s *Blocks) Formats() string {
 	return s.K.Format.String() + " and " + s.V.Format.String()
 }
 
-// String says of what blocks are.
+// String describes the blocks.
 func (s *Blocks) String() string {
 	in := ""
 	if s.ValuesInKeys {

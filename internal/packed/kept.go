@@ -3,8 +3,8 @@ package packed
 import "github.com/seed-1415985d/attn/internal/kernel"
 
 // Kept is keys and values of a head of a caller's views as integers, block by block in format I8.
-// As many as fit in maxKeptBytes stay until the head is another one, because all chunks of its rows
-// read them; those behind take turns in the last place.
+// As many blocks as fit in maxKeptBytes stay until the head changes, because all chunks of its rows
+// read them; later ones replace each other in the last place.
 type Kept struct {
 	Format Blocks
 	data   []byte
@@ -13,14 +13,14 @@ type Kept struct {
 	last   int // the block in the last place, -1 if there is none
 }
 
-// Head is a head of a batch entry, and where its document begins.
+// Head is a head of a batch entry, and the beginning of its document.
 type Head struct{ B, KV, Base int }
 
-// maxKeptBytes bounds what is kept of a head: 32768 tokens of two times 128 elements.
+// maxKeptBytes bounds the memory of a head: 32768 tokens of two times 128 elements.
 const maxKeptBytes = 8 << 20
 
-// Fit makes the memory large enough for a call whose heads have some blocks, and forgets those of
-// the call before.
+// Fit allocates memory for a call whose heads have some blocks, and forgets the blocks of the call
+// before.
 func (x *Kept) Fit(d, dv, blocks int) {
 	if x.Format.D != d || x.Format.DV != dv || x.Format.Size == 0 {
 		x.Format = New(kernel.I8, kernel.I8, 1, d, dv, false)
@@ -44,7 +44,7 @@ func (x *Kept) Has(head Head, block int) bool {
 	return x.head == head && block < len(x.kept) && x.kept[block]
 }
 
-// Place is where a head's block with a number belongs, and whether it is there.
+// Place returns the place of a head's block, and whether the block is there.
 func (x *Kept) Place(head Head, block int) (to []byte, made bool) {
 	if x.head != head {
 		x.begin(head)
@@ -58,5 +58,5 @@ func (x *Kept) Place(head Head, block int) (to []byte, made bool) {
 	return x.data[place*x.Format.Size:][:x.Format.Size], made
 }
 
-// Only is the place of a block that belongs to no head.
+// Only returns the place of a block that belongs to no head.
 func (x *Kept) Only() []byte { return x.data[:x.Format.Size] }

@@ -6,18 +6,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Levels is memory for the levels of one block of codes, where I8 has its integers. Many rows read
-// them there as they read I8, and each block is looked up once for all. A few rows read them while
-// they are in the L1 cache.
+// Levels is memory for the levels of one block of codes, in the layout of I8. Many rows read them
+// like I8, and each block is looked up once for all. A few rows read them while they are in the L1
+// cache.
 type Levels struct {
 	isa                   tuning.ISA
-	hint                  *kernel.PrefetchHint // how far the kernels at hand prefetch
+	hint                  *kernel.PrefetchHint // prefetch distances of the current kernels
 	keys, values          []byte
-	keysPlace, valuePlace int // where the block begins in the memory of blocks; −1: none yet
+	keysPlace, valuePlace int // offset of the block in the memory of blocks; −1: none yet
 }
 
-// Fit makes the memory large enough for each of some blocks, and forgets those of calls before. To
-// look codes up prefetches as far as the hint says then.
+// Fit allocates memory for each of some blocks, and forgets earlier ones. Looking codes up then
+// prefetches as far as the hint says.
 func (x *Levels) Fit(isa tuning.ISA, s *Blocks, hint *kernel.PrefetchHint) {
 	x.isa, x.hint = isa, hint
 	x.Forget()
@@ -29,11 +29,11 @@ func (x *Levels) Fit(isa tuning.ISA, s *Blocks, hint *kernel.PrefetchHint) {
 	}
 }
 
-// Forget says that no levels are there.
+// Forget marks the levels as missing.
 func (x *Levels) Forget() { x.keysPlace, x.valuePlace = -1, -1 }
 
-// ReadKeys is the keys of the block at a place as kernels read them, and in which format: codes, if
-// they look codes up, become levels if not. What is no code stays as it is.
+// ReadKeys returns the keys of the block at a place in the form that kernels read, and its format:
+// codes stay codes if kernels look them up, and become levels if not. Other formats do not change.
 func (x *Levels) ReadKeys(s *Blocks, keys []byte, place int, codes bool) ([]byte, kernel.Format) {
 	if !s.K.Codes || codes {
 		return keys, s.K.Format
@@ -47,7 +47,7 @@ func (x *Levels) ReadKeys(s *Blocks, keys []byte, place int, codes bool) ([]byte
 	return x.keys, s.K.Read
 }
 
-// ReadValues is ReadKeys of values.
+// ReadValues is ReadKeys for values.
 func (x *Levels) ReadValues(s *Blocks, values []byte, place int, codes bool) ([]byte,
 	kernel.Format) {
 	if !s.V.Codes || codes {

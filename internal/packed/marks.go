@@ -2,15 +2,15 @@ package packed
 
 import "encoding/binary"
 
-// marks say of 8 bytes of small integers, over several rows, which are not 0 and which are as large
-// as they can be: bits of any are set where an integer is not 0, and bits of top where it is the
+// marks say which of 8 bytes of small integers, over several rows, are not 0 and which have the
+// largest magnitude: bits of any are set where an integer is not 0, and bits of top where it is
 // largest, in the integer's own bits.
 type marks struct{ any, top uint64 }
 
-// in reports what is marked in some bits.
+// in reports the marks within some bits.
 func (m marks) in(bits uint64) (any, top bool) { return m.any&bits != 0, m.top&bits != 0 }
 
-// markBytes marks integers of 8 bits, of which 127, −127 and −128 are the largest, in rows of
+// markBytes marks integers of 8 bits, the largest of which are 127, −127 and −128, in rows of
 // 8·len(m) bytes.
 func markBytes(m []marks, x []byte) {
 	const (
@@ -32,7 +32,7 @@ func markBytes(m []marks, x []byte) {
 	}
 }
 
-// markCodes marks codes of 4 bits, of which 7 and 15 are the largest.
+// markCodes marks codes of 4 bits, the largest of which are 7 and 15.
 func markCodes(m []marks, x []byte) {
 	for i := range m {
 		any, top := uint64(0), uint64(0)

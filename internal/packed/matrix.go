@@ -15,7 +15,7 @@ import (
 // Inner inputs of a matrix are packed at a time, all of its outputs.
 const Inner = 256
 
-// Matrix is how the matrices of some batch entries and heads lie in memory.
+// Matrix is the layout of the matrices of some batch entries and heads in memory.
 //
 //	elements  [batch][heads][inputs/Inner] × panels of outputs, as [kernel.ScoreLayout] says, or of
 //	          one matrix panels of blocks (internal/blocks)
@@ -26,10 +26,10 @@ type Matrix struct {
 	Batch, Heads, Inputs, Outputs int
 }
 
-// Scaled reports whether there are scales beside the elements.
+// Scaled reports whether there are scales besides the elements.
 func (m *Matrix) Scaled() bool { return m.Blocks == 0 && m.traits().Scaled }
 
-// ElementBytes is the size of a number among the elements.
+// ElementBytes returns the size of a number among the elements.
 func (m *Matrix) ElementBytes() int {
 	if m.Blocks != 0 {
 		return 1
@@ -39,10 +39,10 @@ func (m *Matrix) ElementBytes() int {
 
 func (m *Matrix) traits() *kernel.Traits { return m.Format.Traits() }
 
-// columns is the outputs in whole panels.
+// columns returns the outputs in whole panels.
 func (m *Matrix) columns() int { return kernel.RoundUp(m.Outputs, panel) }
 
-// Size is the bytes of the elements.
+// Size returns the bytes of the elements.
 func (m *Matrix) Size() int {
 	if m.Blocks != 0 {
 		of := m.Blocks.Traits()
@@ -52,7 +52,7 @@ func (m *Matrix) Size() int {
 		m.traits().Bytes
 }
 
-// ScaleSize is the bytes of the scales.
+// ScaleSize returns the bytes of the scales.
 func (m *Matrix) ScaleSize() int {
 	if !m.Scaled() {
 		return 0
@@ -60,7 +60,7 @@ func (m *Matrix) ScaleSize() int {
 	return 4 * m.Batch * m.Heads * m.columns()
 }
 
-// Fits reports whether a matrix is at most as large as memory can be.
+// Fits reports whether a matrix fits the address space.
 func (m *Matrix) Fits() (ok bool) {
 	if m.Blocks != 0 {
 		_, ok = views.Product(kernel.RoundUp(m.Inputs, blocks.Inputs), m.columns(), 2)
@@ -70,7 +70,7 @@ func (m *Matrix) Fits() (ok bool) {
 	return ok
 }
 
-// FaultOfScales says what among scales no matrix has. It is empty if there is nothing.
+// FaultOfScales says which scale is not valid, or returns "".
 func (m *Matrix) FaultOfScales(scales []float32) string {
 	for ; len(scales) > 0; scales = scales[m.columns():] {
 		if fault := FaultOfScales("output", scales[:m.Outputs]); fault != "" {
@@ -85,8 +85,7 @@ func (m *Matrix) FaultOfScales(scales []float32) string {
 	return ""
 }
 
-// FaultOfElements says what among elements no matrix with these scales has. It is empty if there is
-// nothing.
+// FaultOfElements says which element is not valid with these scales, or returns "".
 func (m *Matrix) FaultOfElements(data []byte, scales []float32) string {
 	if m.Blocks != 0 {
 		return m.faultOfBlocks(data)
@@ -109,7 +108,7 @@ func (m *Matrix) FaultOfElements(data []byte, scales []float32) string {
 	return ""
 }
 
-// faultOfColumns says which column of a head's integers does not become its scale.
+// faultOfColumns says which column of a head's integers does not match its scale.
 func (m *Matrix) faultOfColumns(data []byte, scales []float32) string {
 	all := make([]marks, m.columns()/2)
 	for steps, part := range m.stepsOf(data) {
@@ -131,7 +130,7 @@ func (m *Matrix) faultOfColumns(data []byte, scales []float32) string {
 	return ""
 }
 
-// largestOf is the largest magnitude of column c of a head's integers.
+// largestOf returns the largest magnitude of column c of a head's integers.
 func (m *Matrix) largestOf(data []byte, c int) (largest float32) {
 	for steps, part := range m.stepsOf(data) {
 		layout := kernel.ScoreLayout(m.Format, steps, m.columns())
@@ -143,7 +142,7 @@ func (m *Matrix) largestOf(data []byte, c int) (largest float32) {
 	return largest
 }
 
-// stepsOf goes through a head's elements: at most Inner steps of all columns at a time.
+// stepsOf visits a head's elements: at most Inner steps of all columns at a time.
 func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(steps int, part []byte) bool) {
 		for k := 0; k < m.Inputs; k += Inner {
@@ -157,7 +156,7 @@ func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// faultOfBlocks is FaultOfElements of a matrix of blocks.
+// faultOfBlocks is FaultOfElements for a matrix of blocks.
 func (m *Matrix) faultOfBlocks(data []byte) string {
 	size := m.Blocks.Traits().Packed
 	for panelAt := 0; len(data) > 0; panelAt += panel {
@@ -172,7 +171,7 @@ func (m *Matrix) faultOfBlocks(data []byte) string {
 	return ""
 }
 
-// stray is the first byte beyond the steps and columns of a head that is not zero, or zero.
+// stray returns the first byte beyond the steps and columns of a head that is not zero, or zero.
 func (m *Matrix) stray(data []byte) byte {
 	for steps, part := range m.stepsOf(data) {
 		if e := m.strayIn(part, steps); e != 0 {

@@ -5,9 +5,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/pages"
 )
 
-// Tokens that stay are moved together, as they are in packed blocks: nothing is rounded once more.
+// Kept tokens are moved together within packed blocks, without rounding again.
 
-// InPlace is how many of the tokens that are kept, at least one, stay where they are.
+// InPlace returns how many of the kept tokens, at least one, need not move.
 func InPlace(indices []int) int {
 	n := 1
 	for n < len(indices) && indices[n] == indices[0]+n {
@@ -68,7 +68,7 @@ func (s *Blocks) moveValue(x []byte, to int, y []byte, from int) {
 	}
 }
 
-// moveScale copies the scale of a token, if keys or values x and y of blocks have scales.
+// moveScale copies the scale of a token, if keys or values x and y have scales.
 func (s *Side) moveScale(x []byte, to int, y []byte, from int) {
 	if s.Scaled {
 		scales := len(x) - s.scaleBytes
@@ -83,16 +83,16 @@ func moveEach[T any](dst, src []T, n, stride int) {
 	}
 }
 
-// Together is how many tokens are copied at a time.
+// Together is the number of tokens that are copied at a time.
 const Together = panel / 2
 
-// Token is where a token of a cache or store is: its block, and which one it is of that.
+// Token is the place of a token in a cache or store: its block, and its index in the block.
 type Token struct {
 	Block []byte
 	At    int
 }
 
-// CopyTokens makes tokens those of a block from token j on.
+// CopyTokens copies tokens to a block from token j on.
 func (s *Blocks) CopyTokens(block []byte, j int, from *[Together]Token) {
 	keys, scales := s.Keys(block)
 	var x [Together][]byte
@@ -129,8 +129,8 @@ func (s *Blocks) CopyTokens(block []byte, j int, from *[Together]Token) {
 	}
 }
 
-// copyLanes copies keys of d elements in panels of their own to keys from j on, which are side by
-// side in one.
+// copyLanes copies keys of d elements from different panels to keys from j on, adjacent in one
+// panel.
 func copyLanes[T uint16 | uint32](dst []byte, j, d int, from *[Together][]byte,
 	at *[Together]Token) {
 	n := (d-1)*panel + 1

@@ -1,6 +1,6 @@
-// Package packed is how tokens lie in the blocks of a cache or in the pages of a store, byte by
-// byte: what a block takes, how tokens are written to it, read, moved and checked. What they mean
-// to a call, and which errors users see, it does not know.
+// Package packed is the byte layout of tokens in the blocks of a cache or the pages of a store: the
+// size of a block, and writing, reading, moving and checking tokens. It does not depend on calls,
+// and returns no errors for users.
 package packed
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// panel is how many keys, or columns of values, lie side by side.
+// panel is the number of adjacent keys, or columns of values.
 const panel = kernel.Panel
 
-// Blocks is packed blocks of keys and values, those of a head side by side. In a cache the heads
-// are those of each batch entry in turn, and their blocks form a ring: a token has the block of its
-// position, modulo all of a head.
+// Blocks is packed blocks of keys and values; the blocks of a head are adjacent. In a cache the
+// heads are those of each batch entry in turn, and the blocks of a head form a ring: a token is in
+// the block of its position, modulo their number.
 //
 //	[head][block] × (keys, values)
 //	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]
@@ -29,24 +29,24 @@ const panel = kernel.Panel
 //	        I4: [Block/8][ValueDim][4], two codes a byte, then scales
 //	        none where values are part of keys
 //
-// ValueDim goes up to a multiple of panel, and HeadDim/4 and HeadDim/8 to a whole number.
+// ValueDim is rounded up to a multiple of panel, and HeadDim/4 and HeadDim/8 to a whole number.
 //
-// Whoever reads or writes Data keeps the cache or store alive until the last access, by
+// Code that reads or writes Data must keep the cache or store alive until the last access, by
 // [runtime.KeepAlive] if nothing else does: Data alone does not keep the memory.
 type Blocks struct {
-	memory *memory.Mapping // what Data is in; nil if it was given back
+	memory *memory.Mapping // the memory of Data; nil if it was released
 	Data   []byte
 
 	K, V     Side
 	Heads    int // of a batch entry
 	D, DV    int // HeadDim and ValueDim
 	Cols     int // ValueDim in whole panels
-	rotation int // size of the Walsh–Hadamard matrix that keys are multiplied by; 1: as they are
+	rotation int // size of the Walsh–Hadamard matrix by which keys are multiplied; 1: none
 
-	ValuesInKeys bool // values are the first ValueDim channels of keys, which are rotated apart:
-	rotationRest int  // those behind, by a matrix of this size
+	ValuesInKeys bool // values are the first ValueDim channels of keys, which are rotated separately:
+	rotationRest int  // the channels after them, by a matrix of this size
 	Rotates      bool // keys are rotated
-	Unrotate     int  // size of the matrix that outputs are rotated back by; 1: by none
+	Unrotate     int  // size of the matrix by which outputs are rotated back; 1: none
 
 	KeyBytes   int // of a block's keys, scales included
 	Size       int // of a block, in bytes
@@ -74,10 +74,10 @@ func newSide(f kernel.Format) Side {
 	return s
 }
 
-// bytesOf is what a block of some elements a token takes, scales included.
+// bytesOf returns the size of a block with some elements a token, scales included.
 func (s *Side) bytesOf(elements int) int { return int(s.bytes64(elements)) }
 
-// bytes64 is bytesOf where an int may be too small.
+// bytes64 is bytesOf for sizes that may overflow an int.
 func (s *Side) bytes64(elements int) uint64 {
 	return uint64(kernel.Block/8*s.Bits)*uint64(elements) + uint64(s.scaleBytes)
 }
@@ -105,7 +105,7 @@ func New(keys, values kernel.Format, heads, d, dv int, valuesInKeys bool) Blocks
 	return s
 }
 
-// Allocate takes memory for some blocks of each head of a batch.
+// Allocate allocates memory for some blocks of each head of a batch.
 func (s *Blocks) Allocate(batch, blocks int) (err error) {
 	s.headStride, s.Count = blocks*s.Size, blocks
 	if s.memory, err = memory.Allocate(batch * s.Heads * s.headStride); err == nil {
@@ -114,7 +114,7 @@ func (s *Blocks) Allocate(batch, blocks int) (err error) {
 	return err
 }
 
-// Place takes memory of the caller for some blocks of each head of a batch.
+// Place uses memory of the caller for some blocks of each head of a batch.
 func (s *Blocks) Place(data []byte, blocks int) {
 	s.headStride, s.Count, s.Data = blocks*s.Size, blocks, data
 }
@@ -135,18 +135,18 @@ func (s *Blocks) Fits(batch, blocks, most int) bool {
 	return 4*uint64(most)/size/uint64(batch)/uint64(s.Heads)/uint64(blocks) > 0
 }
 
-// At is the memory of a block.
+// At returns the memory of a block.
 func (s *Blocks) At(head, block int) []byte {
 	return s.Data[head*s.headStride+block*s.Size:][:s.Size]
 }
 
-// OffsetOf is where the block with token j begins: in the page of a table, or if there is none, in
-// the ring of blocks of a cache's head.
+// OffsetOf returns the offset of the block with token j: in the page of a table or, without a
+// table, in the ring of blocks of a cache's head.
 func (s *Blocks) OffsetOf(t *pages.Table, entry, head, j int) int {
 	block := j / kernel.Block
 	if t != nil {
 		block = t.Page(j)
-	} else if block >= s.Count { // only then: a division takes longer than all else here
+	} else if block >= s.Count { // only then: a division costs more than everything else here
 		block %= s.Count
 	}
 	return (entry*s.Heads+head)*s.headStride + block*s.Size
@@ -162,7 +162,7 @@ func (s *Blocks) Values(x []byte) (values []byte, scales []float32) {
 	return s.V.Split(x[s.KeyBytes:s.Size])
 }
 
-// Split takes the scales from the end of a block's keys or values.
+// Split separates the scales from the end of a block's keys or values.
 func (s *Side) Split(x []byte) (packed []byte, scales []float32) {
 	if !s.Scaled {
 		return x, nil
@@ -171,8 +171,8 @@ func (s *Side) Split(x []byte) (packed []byte, scales []float32) {
 	return x[:end], kernel.Elements[float32](x[end:])
 }
 
-// ValueLayout is the layout of the first keys values of a block, as they are kept and as kernels
-// read them: that of I4 and I8 is in the same numbers.
+// ValueLayout returns the layout of the first keys values of a block, for kernels; I4 and I8 have
+// the same numbers.
 func (s *Blocks) ValueLayout(keys int) kernel.PanelLayout {
 	l := kernel.PanelLayout{Keys: keys, Cols: s.Cols, Stride: panel, PanelStride: kernel.Block * panel}
 	if s.V.Group > 1 {
@@ -181,7 +181,7 @@ func (s *Blocks) ValueLayout(keys int) kernel.PanelLayout {
 	return l
 }
 
-// Rotate rotates keys, or back, in rows that follow each other.
+// Rotate rotates contiguous rows of keys, or rotates them back.
 func (s *Blocks) Rotate(isa tuning.ISA, x []float32) {
 	if !s.ValuesInKeys {
 		integers.Rotate(isa, x, x, 1, len(x), len(x), len(x), s.rotation)
@@ -196,7 +196,7 @@ func (s *Blocks) Rotate(isa tuning.ISA, x []float32) {
 	}
 }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (s *Blocks) Close() error {
 	m := s.memory
 	s.memory, s.Data = nil, nil
@@ -206,15 +206,15 @@ func (s *Blocks) Close() error {
 // Open reports whether there is memory.
 func (s *Blocks) Open() bool { return s.memory != nil }
 
-// OnePage is blocks as they lie in x: one of each head.
+// OnePage returns blocks in x: one for each head.
 func (s *Blocks) OnePage(x []byte) Blocks {
 	page := *s
 	page.memory, page.Data, page.headStride, page.Count = nil, x, s.Size, 1
 	return page
 }
 
-// KeyLimit is the largest magnitude that an element of a key may have, so that what it is rotated
-// with has a finite sum; 0 if there is none, since elements have no scale.
+// KeyLimit returns the largest magnitude of a key's elements for which all sums of the rotation are
+// finite; 0 if there is no limit, since elements have no scale.
 func (s *Blocks) KeyLimit() float32 {
 	if !s.K.Scaled {
 		return 0
@@ -222,7 +222,7 @@ func (s *Blocks) KeyLimit() float32 {
 	return math.MaxFloat32 / float32(max(s.rotation, s.rotationRest))
 }
 
-// ValueLimit is KeyLimit of values.
+// ValueLimit is KeyLimit for values.
 func (s *Blocks) ValueLimit() float32 {
 	if !s.V.Scaled || s.ValuesInKeys {
 		return 0

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Tokens on their way into packed blocks, and back. A row of a head is rotated if its format says
-// so, encoded, and laid where the kernels read it.
+// Writing tokens into packed blocks. A row of a head is rotated if its format says so, encoded, and
+// stored where the kernels read it.
 
-// Writer is memory for rows of one head on their way.
+// Writer is scratch memory for rows of one head.
 type Writer struct {
 	row    []float32 // rotated
 	half   []uint16
@@ -23,7 +23,7 @@ type Writer struct {
 	panel  []float32 // a panel of keys of HeadDim
 }
 
-// Fit makes the memory large enough for a format and its dimensions.
+// Fit allocates memory for a format and its dimensions.
 func (w *Writer) Fit(s *Blocks) {
 	if s.K.Scaled {
 		w.row = kernel.Grow(w.row, kernel.Block*s.D)
@@ -56,7 +56,7 @@ func (w *Writer) WriteKeys(cpu *tuning.Row, s *Blocks, x []byte, at int, k []flo
 		m := min(n-i, panel-j%panel)
 		if j%panel == 0 && m >= few {
 			if all := n - i; s.K.Format == kernel.I8 && all > panel {
-				// whole panels, or a last one of enough
+				// whole panels, or a last one with enough keys
 				if m = all; all%panel < few {
 					m -= all % panel
 				}
@@ -71,7 +71,7 @@ func (w *Writer) WriteKeys(cpu *tuning.Row, s *Blocks, x []byte, at int, k []flo
 	}
 }
 
-// writePanels writes m keys from the panel on that key j begins, of I8 of more than one.
+// writePanels writes m keys from key j on, which begins a panel; in I8 more than one key.
 func (w *Writer) writePanels(cpu *tuning.Row, s *Blocks, keys []byte, scales []float32, j int,
 	k []float32, stride, m int) {
 	switch s.K.Format {
@@ -120,7 +120,7 @@ func (w *Writer) rotateKeys(cpu *tuning.Row, s *Blocks, k []float32, stride, m i
 	return rows, s.D
 }
 
-// packGroups packs m keys, rows of some bytes, of which four are moved as one element.
+// packGroups packs m keys, rows of bytes, moving four bytes as one element.
 func (w *Writer) packGroups(cpu *tuning.Row, dst, rows []byte, width, m int) {
 	to, from := kernel.Elements[float32](dst), kernel.Elements[float32](rows)
 	floats.PackKeys(cpu, to, from, width/4, m, width/4)
@@ -212,7 +212,7 @@ func (w *Writer) writeGroups(cpu *tuning.Row, s *Blocks, values []byte, scales [
 		s.Cols, stride, w.bytes)
 }
 
-// writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
+// writeValue writes value j of a block of fewer bits. Columns after the last channel are 0.
 func (w *Writer) writeValue(cpu *tuning.Row, s *Blocks, values []byte, scales []float32, j int,
 	v []float32) {
 	switch s.V.Format {

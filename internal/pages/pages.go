@@ -1,6 +1,6 @@
-// Package pages shares a fixed number of pages among sequences of tokens. It counts how many
-// sequences have each page, and keeps the table of each sequence; what is in a page it does not
-// know. Sequences that were forked share pages until one of them writes.
+// Package pages shares a fixed number of pages among sequences of tokens. It counts the sequences
+// of each page, and keeps the table of each sequence; it does not know the content of pages. Forked
+// sequences share pages until one of them writes.
 package pages
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Tokens is how many positions of a sequence a page holds.
+// Tokens is the number of positions of a page.
 const Tokens = 64
 
 // Pool is the pages of a store. All methods are safe for concurrent use; a table belongs to one
@@ -17,25 +17,25 @@ type Pool struct {
 	size int
 
 	mu     sync.Mutex
-	users  []int32   // for each page the number of tables that have it
-	free   []int32   // pages that nobody has; the last one is taken next
+	users  []int32   // for each page the number of tables with it
+	free   []int32   // free pages; the last one is used next
 	spare  [][]int32 // memory of tables that were released
-	tables int       // that there are memory for, in use and spare
+	tables int       // allocated tables, in use and spare
 }
 
 // NewPool returns n free pages, numbered from 0.
 func NewPool(n int) *Pool {
 	p := &Pool{size: n, users: make([]int32, n), free: make([]int32, n)}
 	for i := range p.free {
-		p.free[i] = int32(n - 1 - i) // a sequence that grows alone takes pages in ascending order
+		p.free[i] = int32(n - 1 - i) // so that a sequence that grows alone gets pages in ascending order
 	}
 	return p
 }
 
-// Size is the number of pages, free or not.
+// Size returns the number of pages, free or not.
 func (p *Pool) Size() int { return p.size }
 
-// Free is the number of pages that no table has.
+// Free returns the number of free pages.
 func (p *Pool) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func (p *Pool) Fork(t *Table) Table {
 	return f
 }
 
-// Release gives back the pages that no other table has, and the memory of the table, which must
-// not be used again.
+// Release frees the pages that no other table has, and the memory of the table, which must not be
+// used again.
 func (p *Pool) Release(t *Table) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Pool) Release(t *Table) {
 	p.spare = append(p.spare, t.pages[:0])
 }
 
-// Need is how many free pages n more tokens take, a copy of a shared page included.
+// Need returns the number of free pages for n more tokens, including a copy of a shared page.
 func (p *Pool) Need(t *Table, n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,14 +99,14 @@ func (p *Pool) need(t *Table, n int) int {
 	return need
 }
 
-// sharesLast reports whether the next token goes to a page that another table has, too.
+// sharesLast reports whether the next token belongs to a page that another table has, too.
 func (p *Pool) sharesLast(t *Table) bool {
 	return t.length < t.end() && p.users[t.Page(t.length)] > 1
 }
 
-// Grow adds n positions to a table. If the next one is in a shared page, the table gets a page of
-// its own in its place, to which copyPage copies what is in the shared one. If more pages are
-// needed than are free, nothing changes, and ok is false.
+// Grow adds n positions to a table. If the next one is in a shared page, the table gets its own
+// page instead, to which copyPage copies the shared one. If there are too few free pages, nothing
+// changes, and ok is false.
 func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free int, ok bool) {
 	p.mu.Lock()
 	if need, free = p.need(t, n), len(p.free); need > free {
@@ -130,10 +130,9 @@ func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free 
 	return need, free, true
 }
 
-// Unshare gives the table pages of its own in place of shared ones for positions lo to hi−1, of
-// which there is at least one. Into these copyPage copies what is in the shared ones. If more pages
-// are needed than are free, nothing changes, and ok is false. (The pages are noted where t has
-// room, as in Replacement.)
+// Unshare replaces shared pages of a table by its own for positions [lo, hi), at least one.
+// copyPage copies the shared ones. If there are too few free pages, nothing changes, and ok is
+// false. (The pages are noted where t has room, as in Replacement.)
 func (p *Pool) Unshare(t *Table, lo, hi int, copyPage func(dst, src int32)) (need, free int,
 	ok bool) {
 	list := t.pages[lo/Tokens-t.base : (hi-1)/Tokens-t.base+1]
@@ -158,7 +157,7 @@ func (p *Pool) Unshare(t *Table, lo, hi int, copyPage func(dst, src int32)) (nee
 		p.giveBack(own[:1])
 		own = own[1:]
 	}
-	p.giveBack(own) // of pages that the others have released meanwhile
+	p.giveBack(own) // pages that other tables have released meanwhile
 	return need, free, true
 }
 
@@ -178,8 +177,8 @@ func (p *Pool) Truncate(t *Table, n int) {
 	t.pages = t.pages[:keep]
 }
 
-// DropBefore drops the positions before n, which is at most Len. Pages in which no token is left
-// are free again.
+// DropBefore drops the positions before n, which is at most Len. Pages without remaining tokens are
+// freed.
 func (p *Pool) DropBefore(t *Table, n int) {
 	t.first = max(t.first, n)
 	if whole := t.first/Tokens - t.base; whole > 0 {
@@ -189,9 +188,9 @@ func (p *Pool) DropBefore(t *Table, n int) {
 	}
 }
 
-// Replacement returns a table with new pages for positions first to length−1, to be filled and put
-// in the place of t by Replace, or given back by Discard. Until then both have their pages. The
-// pages are noted where t has room, so nothing is allocated: tables have room for all pages.
+// Replacement returns a table with new pages for positions [first, length), to be filled, and then
+// to replace t by Replace, or to be freed by Discard. Until then both have their pages. The pages
+// are noted where t has room, so nothing is allocated: tables have room for all pages.
 func (p *Pool) Replacement(t *Table, first, length int) (r Table, need, free int, ok bool) {
 	r = Table{base: first / Tokens, first: first, length: length}
 	p.mu.Lock()
@@ -203,17 +202,17 @@ func (p *Pool) Replacement(t *Table, first, length int) (r Table, need, free int
 	return r, need, free, true
 }
 
-// Replace gives the pages of t back and puts those of r in their place.
+// Replace frees the pages of t and gives it the pages of r.
 func (p *Pool) Replace(t, r *Table) {
 	p.giveBack(t.pages)
 	r.pages = append(t.pages[:0], r.pages...)
 	*t = *r
 }
 
-// Discard gives back the pages of a replacement that was not used.
+// Discard frees the pages of an unused replacement.
 func (p *Pool) Discard(r *Table) { p.giveBack(r.pages) }
 
-// take adds n pages to a list, under the lock; there are at least n.
+// take adds n free pages to a list, under the lock; there are at least n.
 func (p *Pool) take(list []int32, n int) []int32 {
 	for range n {
 		last := len(p.free) - 1
@@ -225,15 +224,15 @@ func (p *Pool) take(list []int32, n int) []int32 {
 	return list
 }
 
-// giveBack takes a user from each page.
+// giveBack removes a user from each page.
 func (p *Pool) giveBack(list []int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(list)
 }
 
-// drop is giveBack under the lock. The last page goes first, so that pages that follow each other
-// are taken again in that order.
+// drop is giveBack under the lock. The last page is freed first, so that consecutive pages are used
+// again in their order.
 func (p *Pool) drop(list []int32) {
 	for _, page := range slices.Backward(list) {
 		if p.users[page]--; p.users[page] == 0 {

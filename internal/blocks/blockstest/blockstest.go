@@ -1,4 +1,4 @@
-// Package blockstest has weights in blocks for tests, and what they are by an independent decoder.
+// Package blockstest has weights in blocks for tests, and an independent decoder.
 package blockstest
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Types are those in blocks, all but the two of one number each.
+// Types are all types but the two with one number a block.
 var Types = blocks.Integers()
 
-// Weight is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min. Of Q4_1
+// Weight is a weight of a block as the independent decoder reads it: d·scale·n − dmin·min. For Q4_1
 // and Q5_1 dmin is −m.
 type Weight struct {
 	D, Dmin       float64
 	Scale, N, Min int64
 }
 
-// Value is the weight.
+// Value returns the weight.
 func (w Weight) Value() float64 {
 	return w.D*float64(w.Scale)*float64(w.N) - w.Dmin*float64(w.Min) // with the sign of a zero
 }
@@ -93,7 +93,7 @@ func weightsOf(t blocks.Type, x []byte) (y []Weight) {
 	return y
 }
 
-// plus adds the same to all weights.
+// plus adds the same number to all weights.
 func plus(m float64, y []Weight) []Weight {
 	for i := range y {
 		y[i].Dmin, y[i].Min = -m, 1
@@ -101,7 +101,7 @@ func plus(m float64, y []Weight) []Weight {
 	return y
 }
 
-// ofFiveBits decodes integers of five bits, of which one lies apart.
+// ofFiveBits decodes integers of five bits, one of which is stored separately.
 func ofFiveBits(d float64, fifth, low []byte) []Weight {
 	y, qh := make([]Weight, 32), binary.LittleEndian.Uint32(fifth)
 	for j, q := range low {
@@ -252,7 +252,7 @@ func ofSixBits(x []byte) []Weight {
 	return y
 }
 
-// ScaleBytes are where the scales in F16 of a block are.
+// ScaleBytes returns the offsets of a block's scales in F16.
 func ScaleBytes(t blocks.Type) []int {
 	of := t.Traits()
 	switch {
@@ -264,7 +264,7 @@ func ScaleBytes(t blocks.Type) []int {
 	return []int{of.At.D}
 }
 
-// File is the bytes of a file with any bits, of which scales are finite, and not too large
+// File returns the bytes of a file with random bits, but scales that are finite and not too large
 // for sums.
 func File(r *rand.Rand, t blocks.Type, outputs, inputs int) []byte {
 	of := t.Traits()
@@ -295,7 +295,7 @@ func File(r *rand.Rand, t blocks.Type, outputs, inputs int) []byte {
 	return data
 }
 
-// WeightsOf decodes all weights of a file, an output after the other.
+// WeightsOf decodes all weights of a file, output by output.
 func WeightsOf(t blocks.Type, data []byte) (y []Weight) {
 	for size := t.Traits().Bytes; len(data) > 0; data = data[size:] {
 		y = append(y, weightsOf(t, data[:size])...)
@@ -303,8 +303,8 @@ func WeightsOf(t blocks.Type, data []byte) (y []Weight) {
 	return y
 }
 
-// AnyBlocks goes through blocks of any bits, some of each type drawn and some of one byte, with an
-// output in whose place they may be packed.
+// AnyBlocks calls its function with blocks of each type, with random bits and with a repeated byte,
+// and an output into whose place to pack them.
 func AnyBlocks(r *rand.Rand, n int, yield func(t blocks.Type, block []byte, output int)) {
 	for _, t := range Types {
 		block := make([]byte, t.Traits().Bytes)

@@ -6,8 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// Triple returns operands of FMA for tests: a part of them are any bits, the
-// others are made to be hard to round.
+// Triple returns operands of FMA for tests: some have random bits, others are hard to round.
 func Triple(r *rand.Rand) (a, b, c float32) {
 	a, b = significand(r), significand(r)
 	p := float64(a) * float64(b)
@@ -32,11 +31,11 @@ func Triple(r *rand.Rand) (a, b, c float32) {
 		}
 		a, b = float32(1+r.IntN(1<<12)), float32(1+r.IntN(1<<13))
 		c = float32(r.IntN(1<<24)) * power(r.IntN(30))
-	case 5: // halfway between two float32, but for a part of the product that float64 drops
+	case 5: // halfway between two float32, except a part of the product that float64 drops
 		i := float32(1 + r.IntN(1<<10))
 		a, b = 1+i*0x1p-23, 1-i*0x1p-23 // the product is 1 − i²·2⁻⁴⁶
 		c = float32(1<<23+r.IntN(1<<23)) * float32(2-4*r.IntN(2))
-		if r.IntN(2) == 0 { // the same where spacing is that of subnormal numbers
+		if r.IntN(2) == 0 { // the same with the spacing of subnormal numbers
 			a, b = a*power(-75), b*power(-75)
 			c = math.Float32frombits(r.Uint32() & (1<<31 | 1<<23 - 1))
 		}
