@@ -184,20 +184,20 @@ func (c *MatrixConfig) body() matmul.Config {
 //     products of each 128 inputs with their scale; then it is multiplied by the output's scale. A
 //     NaN or ±Inf in a row makes it NaN.
 //   - F32, F16 and BF16 with c.BFloat16: products are in bfloat16, sums in float32, in the order of
-//     the tiles of AMX, which multiply many rows several times as fast. Rows of a and weights, after
-//     they were rounded to F16 or BF16, are rounded to bfloat16: those below 2⁻¹²⁶ count as zeros,
-//     and from 2¹²⁸ − 2¹¹⁹ on they are infinite. A sum begins with +0. Each 32 inputs add the sum of
-//     two chains of fused multiply-adds, of their even and of their odd inputs, from +0. In these
-//     sums what is below 2⁻¹²⁶ after rounding is a zero of its sign. Then +0 is added, and bias. A
-//     weight takes 2 bytes, and inputs are padded to a multiple of 32; Format of such a matrix is
-//     BF16.
+//     the tiles of AMX, which multiply many rows several times as fast. Rows of a and weights,
+//     after they were rounded to F16 or BF16, are rounded to bfloat16: those below 2⁻¹²⁶ count as
+//     zeros, and from 2¹²⁸ − 2¹¹⁹ on they are infinite. A sum begins with +0. Each 32 inputs add
+//     the sum of two chains of fused multiply-adds, of their even and of their odd inputs, from +0.
+//     In these sums what is below 2⁻¹²⁶ after rounding is a zero of its sign. Then +0 is added, and
+//     bias. A weight takes 2 bytes, and inputs are padded to a multiple of 32; Format of such a
+//     matrix is BF16.
 //
 // As in F32, the bits are the same on every CPU and for any shape around a product.
 //
 // The error is [ErrOption] for an unknown format, for Integers with another format than I8, for
 // BFloat16 with I8 or with Integers, and for weights of I8 without a scale: NaN, ±Inf, and weights
-// so large that sums in a rotation may overflow. It is [ErrShape], [ErrStride] or [ErrLength] for an
-// invalid view or a matrix without rows, and [ErrMemory] if the system has too little memory.
+// so large that sums in a rotation may overflow. It is [ErrShape], [ErrStride] or [ErrLength] for
+// an invalid view or a matrix without rows, and [ErrMemory] if the system has too little memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	m, err := matmul.PackMatrix(&tuned, viewed(&w), c.body())
 	return withBody(m), err
@@ -207,8 +207,8 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 // outputs, each of inputs/32 blocks, inputs/64 for NVFP4, or inputs/256 for IQ4_XS and the K and TQ
 // types, in the layout of ggml-common.h, little-endian. Of the configuration only Integers or
 // BFloat16 may be set. Weights are exactly the decoded blocks: they are never rounded, nor rotated,
-// and need at most 7 % more memory than the file. data may change afterwards. [Pool.PackBlocks] uses
-// all workers.
+// and need at most 7 % more memory than the file. data may change afterwards. [Pool.PackBlocks]
+// uses all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
 //     in ascending order, from +0. Q2_K, Q4_K and Q5_K are d·scale·n − dmin·min, Q4_1 and Q5_1
@@ -226,9 +226,9 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 //
 // The error is [ErrOption] for an unknown type, if Format or Transposed is set, for Integers with
 // BlockF16 or BlockBF16, for BFloat16 with other types, and for scales that are NaN or infinite,
-// above 2¹²⁵ in MXFP4 or negative in NVFP4: it names the block. It is [ErrShape] if inputs are no multiple of a block's or there
-// are no outputs, [ErrLength] if data does not have exactly the blocks' length, and [ErrMemory] if
-// the system has too little memory.
+// above 2¹²⁵ in MXFP4 or negative in NVFP4: it names the block. It is [ErrShape] if inputs are no
+// multiple of a block's or there are no outputs, [ErrLength] if data does not have exactly the
+// blocks' length, and [ErrMemory] if the system has too little memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
 	m, err := matmul.PackBlocks(data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err

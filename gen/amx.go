@@ -54,8 +54,8 @@ func tileStore(t tile, to Mem) {
 		fmt.Sprintf("tilestored %s, tmm%d", amxAddress(to), t))
 }
 
-// tileDot is an instruction that adds products of four bytes, or of pairs of bfloat16: of a, rows of
-// them, and b, rows of groups of four bytes for each column.
+// tileDot is an instruction that adds products of four bytes, or of pairs of bfloat16: of a, rows
+// of them, and b, rows of groups of four bytes for each column.
 type tileDot struct {
 	name           string
 	opcode, prefix int

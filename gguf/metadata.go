@@ -19,10 +19,10 @@ import (
 //
 // Each key must have a field or be idle: a key of the map idle, by the rest of its name, without
 // effect on what the program computes. The map's value lists the values that the key may have, as
-// compact JSON, or is nil for any: {"use_mrope": {"false"}, "quantization_version": nil}. A * at the
-// end of a key of the map is for any rest. Other keys of the file are errors, and so are strings that
-// are invalid UTF-8 unless their keys are idle. Fields without a key in the file keep their values.
-// Slices are copies.
+// compact JSON, or is nil for any: {"use_mrope": {"false"}, "quantization_version": nil}. A * at
+// the end of a key of the map is for any rest. Other keys of the file are errors, and so are
+// strings that are invalid UTF-8 unless their keys are idle. Fields without a key in the file keep
+// their values. Slices are copies.
 func (f *File) Unmarshal(group string, into any, idle map[string][]string) error {
 	var text bytes.Buffer
 	comma := ""

@@ -85,11 +85,12 @@ func startServer(t *testing.T, o server.Options) string {
 // TestUsage says what each mistake on the command line is.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                               "attn-cluster keeps the keys",
-		"nonsense":                       `unknown command "nonsense"; attn-cluster help lists them`,
-		"serve more":                     `attn-cluster serve: unexpected argument "more"`,
-		"serve":                          "serve: -memory is not set, want the bytes of memory",
-		"serve -memory 64":               "-memory is 64 bytes, want at least a page, 32 KiB, such as 8GiB",
+		"":           "attn-cluster keeps the keys",
+		"nonsense":   `unknown command "nonsense"; attn-cluster help lists them`,
+		"serve more": `attn-cluster serve: unexpected argument "more"`,
+		"serve":      "serve: -memory is not set, want the bytes of memory",
+		"serve -memory 64": "-memory is 64 bytes, " +
+			"want at least a page, 32 KiB, such as 8GiB",
 		"serve -memory 31KiB":            "-memory is 31744 bytes, want at least a page",
 		"serve -memory 100TiB":           "-memory is 100 TiB, want at most the memory of",
 		"serve -memory much":             "want a number of bytes like 8GiB, 500MB or 4096",

@@ -218,8 +218,9 @@ func (h harmony) earlier(answer string) (thinking, said string) {
 	return strings.Join(thoughts, "\n\n"), said
 }
 
-// Answer returns an answer of the template's model as [Message].Content has it: what it thought, and
-// what it said. It is what was said alone if the template does not separate what a model thinks.
+// Answer returns an answer of the template's model as [Message].Content has it: what it thought,
+// and what it said. It is what was said alone if the template does not separate what a model
+// thinks.
 func (t *Template) Answer(thinking, said string) string {
 	if f := t.format(); f != nil && thinking != "" {
 		return f.answer(thinking, said)

@@ -141,14 +141,16 @@ func (m *Model) openCLIP(l *weights.Loader) {
 	var c pairConfig
 	c.Width = 512
 	l.JSON(configJSON, &c, pairIdle)
-	text := section(l, "text_config", textConfig{towerConfig{512, 2048, 12, 8, "quick_gelu", 1e-5}, 49408,
+	text := section(l, "text_config", textConfig{towerConfig{512, 2048, 12, 8, "quick_gelu", 1e-5},
+		49408,
 		77, 49407, nil}, c.Text, c.TextDict)
 	picture := section(l, "vision_config", pictureConfig{towerConfig{768, 3072, 12, 12, "quick_gelu",
 		1e-5}, visionConfig{oneOrTwo{224}, oneOrTwo{32}, 3}, nil}, c.Vision, c.VisionDict)
 	l.Check(configJSON, weights.Sizes([]string{"projection_dim"}, c.Width))
 	if text.Width != nil || picture.Head != nil {
-		l.Check(configJSON, fmt.Errorf("text_config has projection_size or vision_config vision_use_head, "+
-			"which are SigLIP's, want neither"))
+		l.Check(configJSON,
+			fmt.Errorf("text_config has projection_size or vision_config vision_use_head, "+
+				"which are SigLIP's, want neither"))
 	}
 	m.describeText(l, &text)
 	m.causal = true

@@ -80,7 +80,8 @@ func (m *Model) openViT(l *weights.Loader) {
 		towerConfig
 		visionConfig
 		Bias bool `json:"qkv_bias"`
-	}{towerConfig{768, 3072, 12, 12, "gelu", 1e-12}, visionConfig{oneOrTwo{224}, oneOrTwo{16}, 3}, true}
+	}{towerConfig{768, 3072, 12, 12, "gelu", 1e-12}, visionConfig{oneOrTwo{224}, oneOrTwo{16}, 3},
+		true}
 	l.JSON(configJSON, &c, idleWith(backboneIdle))
 	m.openTower(l, c.towerConfig, &c.visionConfig, noResampling, "ViT", []string{"", "vit."})
 	m.names.attentionNorm, m.names.ffnNorm = "layernorm_before", "layernorm_after"
@@ -96,7 +97,8 @@ func (m *Model) openViT(l *weights.Loader) {
 // openTower describes a model of pictures alone.
 func (m *Model) openTower(l *weights.Loader, c towerConfig, v *visionConfig, r gridResampling,
 	class string, prefixes []string) {
-	d := &description{kind: m.family, ofImages: true, names: names{prefixes: prefixes, words: vitTensors.patches,
+	d := &description{kind: m.family, ofImages: true, names: names{prefixes: prefixes,
+		words: vitTensors.patches,
 		final: "layernorm", layer: "encoder.layer.%d.",
 		input: []string{"attention.attention.query", "attention.attention.key",
 			"attention.attention.value"}, output: "attention.output.dense", inputBias: true,
@@ -119,8 +121,9 @@ func (m *Model) onlyVectors(l *weights.Loader) {
 	var f labelsFile
 	l.JSON(configJSON, &f, strictjson.AnyKey)
 	if f.is(imageClasses) {
-		l.Check(configJSON, fmt.Errorf("architectures is %q, want ViT%s to classify pictures, or a model "+
-			"of vectors", f.Architectures, imageClasses))
+		l.Check(configJSON,
+			fmt.Errorf("architectures is %q, want ViT%s to classify pictures, or a model "+
+				"of vectors", f.Architectures, imageClasses))
 	}
 }
 

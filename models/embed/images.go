@@ -14,8 +14,8 @@ import (
 )
 
 // EncodeImages returns a vector of Dimensions numbers for each image: of CLIP and SigLIP, whose
-// Encode makes vectors of texts for the same space, of DINOv2 and of ViT. Vectors have length 1 only
-// with Options.Normalize, or if modules.json says so. Images are resized and cropped as
+// Encode makes vectors of texts for the same space, of DINOv2 and of ViT. Vectors have length 1
+// only with Options.Normalize, or if modules.json says so. Images are resized and cropped as
 // preprocessor_config.json says, with the numbers of Pillow; alpha is dropped, and orientation by
 // EXIF is not applied. Sides have at most 16384 pixels, and images 2²⁶. Images must not change
 // during the call.
@@ -187,8 +187,9 @@ func (m *Model) openImages(outer, l *weights.Loader, kind string, modules *image
 	case l.Err != nil:
 		return
 	case modules == nil && outer.Exists("modules.json"):
-		l.Check("modules.json", fmt.Errorf("the first module is no %s, and model_type is %q, want one, or "+
-			"no such file", clipModule, kind))
+		l.Check("modules.json",
+			fmt.Errorf("the first module is no %s, and model_type is %q, want one, or "+
+				"no such file", clipModule, kind))
 	case modules != nil && kind != "clip":
 		l.Check(configJSON, fmt.Errorf("model_type is %q, and modules.json names a %s, want clip", kind,
 			clipModule))

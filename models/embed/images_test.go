@@ -461,8 +461,8 @@ func patchesOf(m *Model, picture image.Image, size rectangle) (all [][]float64) 
 	return all
 }
 
-// TestImagesAgainstFloat64 compares vectors of pictures, and of texts for the same space, with their
-// definitions, in a batch and alone.
+// TestImagesAgainstFloat64 compares vectors of pictures, and of texts for the same space, with
+// their definitions, in a batch and alone.
 func TestImagesAgainstFloat64(t *testing.T) {
 	pictures := somePictures(t)
 	for i, c := range imageTests() {
@@ -486,7 +486,8 @@ func TestImagesAgainstFloat64(t *testing.T) {
 		if c.text == nil {
 			continue
 		}
-		texts := []string{"cat", "", "Un,  cat", "cat cat cat cat un cat un un cat", "un <|endoftext|> cat"}
+		texts := []string{"cat", "", "Un,  cat", "cat cat cat cat un cat un un cat",
+			"un <|endoftext|> cat"}
 		vectors := mustEncode(t, m, texts...)
 		for j, text := range texts {
 			near(t, c.name+text, vectors[j], c.text(values, idsOf(t, m, text)), 2e-5)
@@ -552,7 +553,8 @@ func TestImageFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(t, "normalized", got[1], lengthOne(want[1]), 1e-6)
-		near(t, "a normalized text", mustEncode(t, listed, "cat")[0], lengthOne(mustEncode(t, m, "cat")[0]),
+		near(t, "a normalized text", mustEncode(t, listed, "cat")[0],
+			lengthOne(mustEncode(t, m, "cat")[0]),
 			1e-6)
 	}
 	short := mustOpen(t, plain, Options{Dimensions: 5, Normalize: true})
@@ -651,7 +653,8 @@ func TestRefusedImageConfigs(t *testing.T) {
 		{clipImageTest("gelu", geluOf), []change{
 			{"c", "", "projection_dim", 0, "projection_dim is 0"}, {"c", "", "new", 1, `"new" is 1`},
 			{"c", "text_config", "new", 1, `text_config: key "new" is 1`},
-			{"c", "text_config", "num_attention_heads", 7, "text_config: hidden_size is 30, want a multiple"},
+			{"c", "text_config", "num_attention_heads", 7,
+				"text_config: hidden_size is 30, want a multiple"},
 			{"c", "text_config", "projection_size", 7, "which are SigLIP's"},
 			{"c", "vision_config", "hidden_act", "x", `vision_config: hidden_act is "x"`},
 			{"c", "vision_config", "image_size", 16, "image_size is 16 × 16, and preprocessor_config.json"},
@@ -679,7 +682,8 @@ func TestRefusedImageConfigs(t *testing.T) {
 			{"c", "", "num_register_tokens", 0, "num_register_tokens is 0"},
 			{"c", "", "image_size", []int{12, 16}, "want a square"},
 			{"c", "", "architectures", []string{"Dinov2WithRegistersForImageClassification"},
-				"want ViTForImageClassification"}, {"c", "", "model_type", "dinov2", "num_register_tokens is 2"}}},
+				"want ViTForImageClassification"}, {"c", "", "model_type", "dinov2",
+				"num_register_tokens is 2"}}},
 	} {
 		for _, change := range c.changes {
 			path, _ := writeImages(t, &c.test)
@@ -731,7 +735,8 @@ func TestAllocationsOfImages(t *testing.T) {
 // vectors. TestRefusedImageConfigs has the errors.
 func TestMutatedImageFolders(t *testing.T) {
 	source := rand.New(rand.NewPCG(8, 8))
-	values := []any{nil, -1, 0, 1, 2, 3, 1 << 20, int64(1 << 40), 0.5, 1e300, "", "x", true, false, []int{},
+	values := []any{nil, -1, 0, 1, 2, 3, 1 << 20, int64(1 << 40), 0.5, 1e300, "", "x", true, false,
+		[]int{},
 		[]int{5}, []int{1 << 30, 1 << 30}, map[string]any{}, map[string]any{"height": 1}}
 	times := 400
 	if testing.Short() {

@@ -19,7 +19,8 @@ func checkImage(i int, m image.Image) error {
 	b := m.Bounds()
 	w, h := b.Dx(), b.Dy()
 	if b.Empty() || w < 1 || h < 1 || w > mostSide || h > mostSide || w*h > mostPixels {
-		return fmt.Errorf("embed: images[%d] is of %d × %d pixels, want sides of 1 to %d, and at most %d "+
+		return fmt.Errorf("embed: images[%d] is of %d × %d pixels, want sides of 1 to %d, "+
+			"and at most %d "+
 			"pixels: %w", i, w, h, mostSide, mostPixels, attn.ErrOption)
 	}
 	return nil

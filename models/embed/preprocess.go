@@ -82,10 +82,14 @@ var (
 
 // processorClasses have the defaults of classes: CLIP and Bit crop, the others do not.
 var processorClasses = map[string]processorFile{
-	"CLIP":   {Size: &sideLengths{shortest: 224}, Filter: new(int(bicubic)), Mean: &openAIMean, Std: &openAIStd},
-	"Bit":    {Size: &sideLengths{shortest: 224}, Filter: new(int(bicubic)), Mean: &openAIMean, Std: &openAIStd},
-	"Siglip": {Size: &sideLengths{square: 224}, Filter: new(int(bicubic)), Mean: &halves, Std: &halves},
-	"ViT":    {Size: &sideLengths{square: 224}, Filter: new(int(bilinear)), Mean: &halves, Std: &halves},
+	"CLIP": {Size: &sideLengths{shortest: 224}, Filter: new(int(bicubic)), Mean: &openAIMean,
+		Std: &openAIStd},
+	"Bit": {Size: &sideLengths{shortest: 224}, Filter: new(int(bicubic)), Mean: &openAIMean,
+		Std: &openAIStd},
+	"Siglip": {Size: &sideLengths{square: 224}, Filter: new(int(bicubic)), Mean: &halves,
+		Std: &halves},
+	"ViT": {Size: &sideLengths{square: 224}, Filter: new(int(bilinear)), Mean: &halves,
+		Std: &halves},
 }
 
 // readProcessor reads preprocessor_config.json. usual is the class if the file names none.
@@ -164,7 +168,8 @@ func (p *processor) setSize(s sideLengths, crops bool) (err error) {
 		return err
 	}
 	if s.height != 0 || s.width != 0 || s.shortest < 1 || s.shortest > mostSide {
-		return fmt.Errorf("size has shortest_edge %d, height %d and width %d, want the first alone, 1 to "+
+		return fmt.Errorf("size has shortest_edge %d, height %d and width %d, want the first "+
+			"alone, 1 to "+
 			"%d, or both others", s.shortest, s.height, s.width, mostSide)
 	}
 	p.shortest = s.shortest
@@ -218,8 +223,9 @@ func (p *processor) output() (rectangle, error) {
 	case p.resizes && p.shortest == 0:
 		return p.size, nil
 	}
-	return rectangle{}, errors.New("do_center_crop is false and size is no height and width, so that " +
-		"pictures keep their shapes, want one size for all")
+	return rectangle{},
+		errors.New("do_center_crop is false and size is no height and width, so that " +
+			"pictures keep their shapes, want one size for all")
 }
 
 // resized returns the size of a picture after resizing.

@@ -59,8 +59,9 @@ func newVision(c *visionConfig, p *processor, r gridResampling) (*vision, error)
 		return nil, err
 	}
 	if patch.h != patch.w || patch.h > min(image.h, image.w) || c.Channels != 3 {
-		return nil, fmt.Errorf("patch_size is %d × %d, image_size %d × %d and num_channels %d, want square "+
-			"patches within the image, and 3", patch.h, patch.w, image.h, image.w, c.Channels)
+		return nil,
+			fmt.Errorf("patch_size is %d × %d, image_size %d × %d and num_channels %d, want square "+
+				"patches within the image, and 3", patch.h, patch.w, image.h, image.w, c.Channels)
 	}
 	v := &vision{processor: p, image: image, patch: patch.h, resampled: r}
 	if v.input, err = p.output(); err != nil {
@@ -72,8 +73,9 @@ func newVision(c *visionConfig, p *processor, r gridResampling) (*vision, error)
 	}
 	v.grid = rectangle{v.input.h / v.patch, v.input.w / v.patch}
 	if v.grid.h < 1 || v.grid.w < 1 || v.grid.h*v.grid.w > 1<<16 {
-		return nil, fmt.Errorf("patch_size is %d, which makes %d × %d patches of pictures, want 1 to 65536",
-			v.patch, v.grid.h, v.grid.w)
+		return nil,
+			fmt.Errorf("patch_size is %d, which makes %d × %d patches of pictures, want 1 to 65536",
+				v.patch, v.grid.h, v.grid.w)
 	}
 	return v, nil
 }
@@ -83,7 +85,8 @@ func rectangleOf(key string, sides oneOrTwo) (rectangle, error) {
 		sides = oneOrTwo{sides[0], sides[0]}
 	}
 	if len(sides) != 2 || slices.Min(sides) < 1 || slices.Max(sides) > mostSide {
-		return rectangle{}, fmt.Errorf("%s is %v, want one or two numbers of 1 to %d", key, sides, mostSide)
+		return rectangle{}, fmt.Errorf("%s is %v, want one or two numbers of 1 to %d", key, sides,
+			mostSide)
 	}
 	return rectangle{sides[0], sides[1]}, nil
 }
@@ -128,7 +131,8 @@ type attentionHead struct {
 
 func (b *builder) loadAttentionHead(at string) *attentionHead {
 	h, n := &attentionHead{}, b.hidden
-	weight, bias := b.Tensor(at+"attention.in_proj_weight", 3*n, n), b.Tensor(at+"attention.in_proj_bias", 3*n)
+	weight, bias := b.Tensor(at+"attention.in_proj_weight", 3*n, n),
+		b.Tensor(at+"attention.in_proj_bias", 3*n)
 	probe := b.Tensor(at+"probe", 1, 1, n)
 	kind := attn.F32
 	if b.Integers {
@@ -194,8 +198,10 @@ func (r *runner) attendHead(dst []float32, h *attentionHead) {
 		return inBatch(attn.Rows(x, 1, images*rows, r.heads, w, pitch), images)
 	}
 	r.attended = resize(r.attended, images*n)
-	query := attn.Tensor{Data: h.query, B: images, H: r.heads, L: 1, D: w, SB: attn.Broadcast, SH: w, SL: n}
-	r.try(r.attendRows(view(r.attended, 1, n), query, view(r.next, each, 2*n), view(r.next[n:], each, 2*n)))
+	query := attn.Tensor{Data: h.query, B: images, H: r.heads, L: 1, D: w, SB: attn.Broadcast, SH: w,
+		SL: n}
+	r.try(r.attendRows(view(r.attended, 1, n), query, view(r.next, each, 2*n),
+		view(r.next[n:], each, 2*n)))
 	x := attn.BHLD(dst, 1, 1, images, n)
 	apply := func(to []float32, from attn.Tensor, by *weights.Linear) attn.Tensor {
 		y := attn.BHLD(to, 1, 1, images, by.Out)

@@ -126,7 +126,8 @@ func TestPenaltiesThatOverflow(t *testing.T) {
 		{Frequency: math.MaxFloat32, Presence: -math.MaxFloat32, Temperature: 1},
 		{Repetition: 1e-45, Temperature: 1}, {Repetition: 1e-45, Temperature: 1, TopP: 0.5}} {
 		all, err := full(context.Background(), m, prompt32(200), Generation{MaxTokens: 20, Sampling: s})
-		if err != nil && (!errors.Is(err, attn.ErrOption) || !strings.Contains(err.Error(), "Repetition")) {
+		if err != nil &&
+			(!errors.Is(err, attn.ErrOption) || !strings.Contains(err.Error(), "Repetition")) {
 			t.Errorf("%+v: after %d tokens %v", s, len(all), err)
 		}
 		if s.Presence >= 0 && err == nil {

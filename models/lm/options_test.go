@@ -59,7 +59,8 @@ func TestOptions(t *testing.T) {
 		o.Context != 8192 || o.Keys != F32 || o.Guesses != 0 {
 		t.Errorf("what is usual is %+v", o)
 	}
-	if s := m.Sizes(); s != (Sizes{Layers: 4, Hidden: 256, Heads: 4, KVHeads: 4, FFN: 704, Vocab: 512}) {
+	want := Sizes{Layers: 4, Hidden: 256, Heads: 4, KVHeads: 4, FFN: 704, Vocab: 512}
+	if s := m.Sizes(); s != want {
 		t.Errorf("the usual shape is %+v", s)
 	}
 }

@@ -210,7 +210,8 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 }
 
 // append adds rows to a layer's sequences, which it returns until the next call.
-func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (_ []*attn.Sequence, err error) {
+func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (
+	_ []*attn.Sequence, err error) {
 	c.seqs = c.seqs[:0]
 	eachPiece(pieces, func(i, from, to int) {
 		s := pieces[i].seq.(paged).layers[layer]

@@ -23,10 +23,11 @@ func TestSessionInUse(t *testing.T) {
 	m := small(t, Options{})
 	ctx, s := context.Background(), m.session(t)
 	g := Generation{MaxTokens: 3, Session: s}
+	none := func(int, []float32) error { return nil }
 	calls := map[string]func() error{
 		"Generate": func() error { _, err := full(ctx, m, []int32{1}, g); return err },
 		"Append":   func() error { _, err := s.Append(ctx, 1); return err },
-		"Score":    func() error { return s.Score(ctx, []int32{1}, func(int, []float32) error { return nil }) },
+		"Score":    func() error { return s.Score(ctx, []int32{1}, none) },
 		"Truncate": func() error { return s.Truncate(0) },
 		"Fork":     func() error { _, err := s.Fork(); return err },
 		"Save":     func() error { _, err := s.Save(io.Discard); return err },
@@ -360,7 +361,8 @@ func TestSessionsOfOthers(t *testing.T) {
 			t.Errorf("%s: the session has %d tokens, want %d", what, into.Len(), want)
 		}
 	}
-	other, err := Random(Sizes{Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, FFN: 96, Vocab: 300, Seed: 2},
+	other, err := Random(Sizes{Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, FFN: 96, Vocab: 300,
+		Seed: 2},
 		Options{Context: 512})
 	must(t, err)
 	defer other.Close()
@@ -392,7 +394,8 @@ func TestSessionRefuses(t *testing.T) {
 	}
 	calls(0, map[string]error{"ErrOption: no token": try(), "ErrOption: token −1": try(1, -1),
 		"ErrOption: token 300": try(300), "ErrOption: nothing to score": score(),
-		"ErrOption: scored token": score(1, 300), "ErrOption: f": s.Score(ctx, nil, nil), "ErrContext: 21 tokens": try(make([]int32, 21)...),
+		"ErrOption: scored token": score(1, 300), "ErrOption: f": s.Score(ctx, nil, nil),
+		"ErrContext: 21 tokens": try(make([]int32, 21)...),
 		"ErrContext: 21 scored": score(make([]int32, 21)...), "ErrLength: −1": s.Truncate(-1),
 		"ErrLength: 1 of 0": s.Truncate(1)})
 	must(t, try(make([]int32, 20)...))

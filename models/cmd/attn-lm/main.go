@@ -1,5 +1,6 @@
 // Command attn-lm runs language models of published files on the CPU: it answers prompts,
-// conversations and clients of OpenAI's interface, measures, and shows that nothing but the prompt decides an answer's bits.
+// conversations and clients of OpenAI's interface, measures, and shows that nothing but the prompt
+// decides an answer's bits.
 package main
 
 import (

@@ -62,8 +62,9 @@ func parseServe(args []string, help io.Writer) (*serveFlags, error) {
 	c.Body = 4 << 20
 	byteFlag(f, &c.Body, "body", "most `bytes` of a request (default 4MiB)")
 	f.StringVar(&c.Keys, "keys", "", "`file` with keys, one a line, one of which requests must show")
-	f.Func("origins", "origins of pages that browsers may let ask, as https://example.com, with commas; "+
-		"* for all (default none)", o.setOrigins)
+	f.Func("origins",
+		"origins of pages that browsers may let ask, as https://example.com, with commas; "+
+			"* for all (default none)", o.setOrigins)
 	f.DurationVar(&c.Grace, "grace", serve.UsualGrace, "longest `time` for answers to end after a "+
 		"signal")
 	f.DurationVar(&c.Read, "read-time", serve.UsualRead, "longest `time` to send a request")

@@ -22,26 +22,28 @@ import (
 // TestServeFlags has mistakes on the command line.
 func TestServeFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                       "there is no model, want -model, -embed or -rerank, or -size",
-		"-size huge":                             `-size is "huge", want tiny or 0.5b`,
-		"-size tiny -model x":                    "-size is tiny and -model x, want one of them",
-		"-size tiny -queue -1":                   "-queue is -1, want 0 or more",
-		"-size tiny -tokens 0":                   "-tokens is 0, want 1 or more",
-		"-size tiny -memory 8GB":                 "want a number of bytes, as 8GiB",
-		"-size tiny -memory 0":                   "want a number of bytes",
-		"-size tiny -memory 2MiB":                "want more -memory, or a shorter -context",
-		"-size tiny -body -1":                    "want a number of bytes",
-		"-size tiny -body 9999999TiB":            "want a number of bytes",
-		"-size tiny -memory 1000":                "-memory is 1000 bytes",
-		"-size tiny -sequences 0":                "-sequences is 0, want 1 or more",
-		"-size tiny -context 0":                  "-context is 0, want 1 or more",
-		"-size tiny -listen 8080":                `-listen is "8080", want an address as 127.0.0.1:8080`,
-		"-size tiny -listen x:":                  `-listen is "x:", want an address`,
-		"-size tiny -grace -1s":                  "-grace is -1s, want 0 or more",
-		"-size tiny -read-time 0":                "-read-time is 0s, want more than 0",
-		"-size tiny -write-time 0s":              "-write-time is 0s, want more than 0",
-		"-size tiny -answer-time x":              "want a duration such as",
-		"-size tiny -origins a.example":          "\"a.example\" is no origin, want one as https://example.com",
+		"": "there is no model, want -model, " +
+			"-embed or -rerank, or -size",
+		"-size huge":                  `-size is "huge", want tiny or 0.5b`,
+		"-size tiny -model x":         "-size is tiny and -model x, want one of them",
+		"-size tiny -queue -1":        "-queue is -1, want 0 or more",
+		"-size tiny -tokens 0":        "-tokens is 0, want 1 or more",
+		"-size tiny -memory 8GB":      "want a number of bytes, as 8GiB",
+		"-size tiny -memory 0":        "want a number of bytes",
+		"-size tiny -memory 2MiB":     "want more -memory, or a shorter -context",
+		"-size tiny -body -1":         "want a number of bytes",
+		"-size tiny -body 9999999TiB": "want a number of bytes",
+		"-size tiny -memory 1000":     "-memory is 1000 bytes",
+		"-size tiny -sequences 0":     "-sequences is 0, want 1 or more",
+		"-size tiny -context 0":       "-context is 0, want 1 or more",
+		"-size tiny -listen 8080":     `-listen is "8080", want an address as 127.0.0.1:8080`,
+		"-size tiny -listen x:":       `-listen is "x:", want an address`,
+		"-size tiny -grace -1s":       "-grace is -1s, want 0 or more",
+		"-size tiny -read-time 0":     "-read-time is 0s, want more than 0",
+		"-size tiny -write-time 0s":   "-write-time is 0s, want more than 0",
+		"-size tiny -answer-time x":   "want a duration such as",
+		"-size tiny -origins a.example": "\"a.example\" is no origin, " +
+			"want one as https://example.com",
 		"-size tiny -origins https://a.example/": "is no origin",
 		"-size tiny -alias embed=x":              "-alias embed=x is of a model that is not there",
 		"-size tiny -alias embed=":               "want a name, embed=NAME or rerank=NAME",
@@ -247,7 +249,8 @@ func TestServeTwoSignals(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	sendSelf(t, syscall.SIGTERM)
-	if status := <-s.status; status != 1 || !strings.Contains(s.errs.String(), "1 answers were ended") {
+	status := <-s.status
+	if status != 1 || !strings.Contains(s.errs.String(), "1 answers were ended") {
 		t.Errorf("status %d, %s", status, s.errs.String())
 	}
 	if status := <-got; status != 503 {

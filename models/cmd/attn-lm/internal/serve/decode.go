@@ -138,7 +138,8 @@ func pathOf(open []level, key string) string {
 // neutral fields change nothing, whatever they are.
 func neutral(json.RawMessage) error { return nil }
 
-// only refuses what a server without a feature cannot obey: other values than some, as compact JSON.
+// only refuses what a server without a feature cannot obey: other values than some, as compact
+// JSON.
 func only(why string, values ...string) obey {
 	return func(value json.RawMessage) error {
 		var text bytes.Buffer

@@ -218,7 +218,8 @@ func TestBounds(t *testing.T) {
 	at := strings.TrimPrefix(x.base, "http://")
 	for what, text := range map[string]string{
 		"a header": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-",
-		"a body": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+		"a body": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" +
+			"Content-Type: application/json\r\n" +
 			"Content-Length: 100\r\n\r\n{\"prompt\"",
 		"a body that nobody wants": "POST /nothing HTTP/1.1\r\nHost: localhost\r\n" +
 			"Content-Length: 100\r\n\r\n"} {
@@ -688,9 +689,11 @@ func TestMetrics(t *testing.T) {
 	x.post("/v1/embeddings", `{"input": "x y z"}`)
 	x.post("/v1/completions", `{`)
 	text := string(x.do("GET", "/metrics", "").body)
-	for _, want := range []string{"\nattn_lm_requests_total{path=\"/v1/completions\",status=\"200\"} 3",
+	for _, want := range []string{
+		"\nattn_lm_requests_total{path=\"/v1/completions\",status=\"200\"} 3",
 		"\nattn_lm_requests_total{path=\"/v1/completions\",status=\"400\"} 1",
-		"\nattn_lm_answer_tokens_total 9", "\nattn_lm_prompt_tokens_total", "\nattn_lm_steps_total", "\nattn_lm_queue 0",
+		"\nattn_lm_answer_tokens_total 9", "\nattn_lm_prompt_tokens_total", "\nattn_lm_steps_total",
+		"\nattn_lm_queue 0",
 		"\nattn_lm_places 16", "\nattn_lm_places_taken 0", "\nattn_lm_queue_limit 77",
 		"\nattn_lm_prefix_hits_total 2", "\nattn_lm_prefix_tokens_total", "\nattn_lm_cache_bytes ",
 		"\nattn_lm_cache_limit_bytes", "\nattn_lm_text_tokens_total 5",

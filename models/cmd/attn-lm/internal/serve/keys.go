@@ -12,7 +12,8 @@ import (
 // keys are sums of what clients may show.
 type keys [][sha256.Size]byte
 
-// ReadKeys reads Config.Keys, again if it was read before: after an error the keys are as they were.
+// ReadKeys reads Config.Keys, again if it was read before: after an error the keys are as they
+// were.
 func (s *Server) ReadKeys() error {
 	if s.Keys == "" {
 		return nil

@@ -92,8 +92,8 @@ func (p *params) readStops(value json.RawMessage) error {
 	return nil
 }
 
-// readTopP reads a share. The least above 0 stands for 0 and what rounds to it: the most likely token
-// alone reaches that. Package lm has 0 for all tokens.
+// readTopP reads a share. The least above 0 stands for 0 and what rounds to it: the most likely
+// token alone reaches that. Package lm has 0 for all tokens.
 func (p *params) readTopP(value json.RawMessage) error {
 	err := toFloat(&p.sampling.TopP, 0, 1)(value)
 	if err == nil && p.sampling.TopP == 0 {
@@ -124,7 +124,8 @@ func (p *params) readRepetition(value json.RawMessage) error {
 // readBias reads what is added to logits, by the numbers of tokens.
 func (p *params) readBias(value json.RawMessage) error {
 	p.bias = map[int32]float32{}
-	wanted := errors.New("want an object with tokens as keys, as \"50256\", and numbers from -100 to 100")
+	wanted := errors.New("want an object with tokens as keys, as \"50256\", and numbers " +
+		"from -100 to 100")
 	err := strictjson.Members(value, func(key string, value json.RawMessage) error {
 		token, err := strconv.ParseInt(key, 10, 32)
 		var bias float32
@@ -156,7 +157,8 @@ func (s *Server) settle(p *params, usual int) error {
 		p.most, name = p.completed, "max_completion_tokens"
 	}
 	if s.Tokens > 0 && p.most > s.Tokens {
-		return invalid(name, "%s is %d, want at most %d, the bound of this server", name, p.most, s.Tokens)
+		return invalid(name, "%s is %d, want at most %d, the bound of this server", name, p.most,
+			s.Tokens)
 	}
 	if p.most == 0 {
 		p.most = usual

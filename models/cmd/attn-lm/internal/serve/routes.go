@@ -150,8 +150,8 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// checkHost refuses requests over the loopback interface whose Host is a name elsewhere: a page of a
-// browser reaches local servers by a name that leads to them.
+// checkHost refuses requests over the loopback interface whose Host is a name elsewhere: a page of
+// a browser reaches local servers by a name that leads to them.
 func checkHost(r *http.Request) error {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -1,7 +1,7 @@
 // Package serve answers clients of OpenAI's interface with models of packages lm and embed.
 //
-// Each key of a request is obeyed, known to change nothing, or an error that names it. An answer has
-// the bits that package lm gives for its prompt, sampling and seed, whoever else asks.
+// Each key of a request is obeyed, known to change nothing, or an error that names it. An answer
+// has the bits that package lm gives for its prompt, sampling and seed, whoever else asks.
 package serve
 
 import (
@@ -128,7 +128,8 @@ func (s *Server) checkModels() error {
 	return nil
 }
 
-// checkModel looks whether the memory holds an answer of the whole context, and describes the model.
+// checkModel looks whether the memory holds an answer of the whole context, and describes the
+// model.
 func (s *Server) checkModel() (err error) {
 	if s.fingerprint, err = s.Model.Fingerprint(); err != nil {
 		return err

@@ -60,12 +60,13 @@ func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, body []byte)
 	var model string
 	var tokens []int32
 	there := false
-	err := decodeBody(body, fields{"model": toText(&model), "tokens": func(value json.RawMessage) error {
-		if tokens, there = listOf[int32](value); !there {
-			return errors.New("want a list of tokens")
-		}
-		return nil
-	}})
+	err := decodeBody(body, fields{"model": toText(&model),
+		"tokens": func(value json.RawMessage) error {
+			if tokens, there = listOf[int32](value); !there {
+				return errors.New("want a list of tokens")
+			}
+			return nil
+		}})
 	if err != nil {
 		return err
 	}
