@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -76,24 +77,38 @@ func TestCompany(t *testing.T) {
 		return Generation{MaxTokens: 10 + i%7, Sampling: Sampling{Temperature: 0.9, Seed: uint64(i),
 			TopP: 0.9}}
 	}
-	var want [callers][]int32
+	// answer is tokens and the bits of their log-probabilities.
+	answer := func(m *Model, i int) (text string) {
+		all, err := full(context.Background(), m, prompt(i), generation(i))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, token := range all {
+			text += fmt.Sprintf("%d %x %v\n", token.ID, math.Float32bits(token.LogProb), token.End)
+		}
+		return text
+	}
+	var want [callers]string
 	for i := range want {
 		m := small(t, Options{Workers: 1})
-		want[i] = collect(t, m, prompt(i), generation(i))
+		want[i] = answer(m, i)
 		must(t, m.Close())
 	}
 	for _, o := range []Options{{}, {Sequences: 3, Chunk: 20}, {Memory: 1 << 20},
-		{Workers: 1, Chunk: 1}} {
+		{Workers: 1, Chunk: 1}, {Draft: small(t, Options{}), Guesses: 3}} {
 		m := small(t, o)
 		var wait sync.WaitGroup
 		for i := range want {
 			wait.Go(func() {
-				if got := collect(t, m, prompt(i), generation(i)); !slices.Equal(got, want[i]) {
-					t.Errorf("%+v: answer %d is %v, want %v", o, i, got, want[i])
+				if got := answer(m, i); got != want[i] {
+					t.Errorf("%+v: answer %d is\n%s, want\n%s", o, i, got, want[i])
 				}
 			})
 		}
 		wait.Wait()
+		if peak := m.engine.counts().peak; o.Memory > 0 && int64(peak) > o.Memory {
+			t.Errorf("%d bytes were in use, want at most Options.Memory of %d", peak, o.Memory)
+		}
 		must(t, m.Close())
 	}
 }
