@@ -158,7 +158,7 @@ func TestSignalEndsAChild(t *testing.T) {
 	child.Stdout = write
 	go func() {
 		read.Read(make([]byte, 1)) // until it runs
-		syscall.Kill(os.Getpid(), syscall.SIGTERM) // SIGHUP may be ignored
+		syscall.Kill(os.Getpid(), syscall.SIGQUIT) // SIGHUP may be ignored
 	}()
 	x := watchInterrupts()
 	defer x.stop()

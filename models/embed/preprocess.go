@@ -243,10 +243,10 @@ func (p *processor) resized(from rectangle) rectangle {
 
 // scratch is memory for one picture.
 type scratch struct {
-	rows, columns   taps
-	source, row, to []byte
-	narrow          []byte
-	sums            []int32
+	rows, columns taps
+	row, to       []byte
+	narrow        []byte
+	sums          []int32
 }
 
 // stretch is the outputs of a side that a crop sees: from begin to end, the first at offset.
