@@ -157,7 +157,7 @@ func TestSignalEndsAChild(t *testing.T) {
 	child := exec.Command("sh", "-c", "echo; exec sleep 60")
 	child.Stdout = write
 	go func() {
-		read.Read(make([]byte, 1)) // until it runs
+		read.Read(make([]byte, 1))                 // until it runs
 		syscall.Kill(os.Getpid(), syscall.SIGQUIT) // SIGHUP may be ignored
 	}()
 	x := watchInterrupts()
