@@ -1,5 +1,5 @@
-// Package pool has the goroutines that share the calls of a Pool of package attn: each call is
-// divided into tasks, which the caller and some workers take in turn.
+// Package pool has the goroutines that share the calls of a Pool of package attn. Each call is
+// divided into tasks; the caller and some workers compute them, each taking the next one.
 package pool
 
 import (
@@ -12,30 +12,30 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// Pool is workers that share the work of calls. M is the memory that a worker, or a caller,
-// computes in. The zero value has no workers: callers do all tasks.
+// Pool is a group of workers that share the work of calls. M is the memory in which a worker or a
+// caller computes. The zero value has no workers: callers do all tasks.
 type Pool[M Memory] struct {
-	size    int // workers, counting one caller; 0 for the zero value
+	size    int // workers, including one caller; 0 for the zero value
 	t       *tuning.Row
 	workers sync.WaitGroup
 	spin    spinner
 
 	mu     sync.Mutex
 	wake   sync.Cond  // there is a job, or the pool was closed
-	idle   sync.Cond  // the last call of a closed pool is over
-	jobs   []*job[M]  // with tasks that nobody has taken, oldest first
+	idle   sync.Cond  // the last call of a closed pool has ended
+	jobs   []*job[M]  // jobs with unclaimed tasks, oldest first
 	free   []*Call[M] // for reuse
-	calls  int        // running
-	wanted int        // workers that jobs want and that nobody has woken yet
+	calls  int        // calls in progress
+	wanted int        // workers that jobs want and that have not been woken yet
 	closed bool
 }
 
-// Memory is what one goroutine computes in, from one job to the next.
+// Memory is the working memory of one goroutine, reused from job to job.
 type Memory interface {
-	Forget() // lets go of the buffers of a caller, of whose job no task is left
+	Forget() // drops the caller's buffers; called when the goroutine is done with a job
 }
 
-// Start starts n−1 workers, whose memory is made by newMemory.
+// Start starts n−1 workers and gives each a memory from newMemory.
 func (p *Pool[M]) Start(n int, t *tuning.Row, newMemory func() M) {
 	p.size, p.t = n, t
 	p.spin.begin(t)
@@ -45,7 +45,7 @@ func (p *Pool[M]) Start(n int, t *tuning.Row, newMemory func() M) {
 	}
 }
 
-// Size is how many workers there are, counting one caller.
+// Size returns the number of workers, including one caller.
 func (p *Pool[M]) Size() int { return p.size }
 
 // Close waits for running calls and ends the workers.
@@ -67,9 +67,9 @@ func (p *Pool[M]) Close() error {
 
 func errClosed() error { return views.Fail(views.ErrClosed, "the pool was closed") }
 
-// workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay
-// for waking workers is for those that spin, unless calls follow each other so fast that the next
-// ones pay.
+// workersFor returns how many workers should share a call of about cost nanoseconds. A call too
+// short to wake workers for uses workers that spin, unless calls follow each other so fast that the
+// next ones make up for waking.
 func (p *Pool[M]) workersFor(cost float64) int {
 	if p.size <= 1 || cost < p.t.SmallCall {
 		return 1
@@ -84,8 +84,8 @@ func (p *Pool[M]) workersFor(cost float64) int {
 	return min(p.size, 1+p.spin.watching())
 }
 
-// Begin registers a call, which has memory for itself until its End: that of a call before it, or
-// of newMemory.
+// Begin registers a call and gives it memory until its End: the memory of an earlier call, or a new
+// one from newMemory.
 func (p *Pool[M]) Begin(newMemory func() M) (*Call[M], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *Pool[M]) Begin(newMemory func() M) (*Call[M], error) {
 	return c, nil
 }
 
-// end takes back the memory of a call that is over.
+// end takes back the memory of a call that has ended.
 func (p *Pool[M]) end(c *Call[M]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,8 +114,8 @@ func (p *Pool[M]) end(c *Call[M]) {
 	}
 }
 
-// run computes all tasks of a job, the caller's goroutine taking part with its memory, and returns
-// when all are done.
+// run computes all tasks of a job and returns when all are done. The caller's goroutine computes
+// some of them in m.
 func (p *Pool[M]) run(j *job[M], m M) {
 	if helpers := min(p.size, j.tasks, j.workers) - 1; helpers > 0 {
 		p.runWith(j, m, helpers)
@@ -127,17 +127,17 @@ func (p *Pool[M]) run(j *job[M], m M) {
 	}
 }
 
-// runWith is run with helpers.
+// runWith is run with at least one helper.
 func (p *Pool[M]) runWith(j *job[M], m M, helpers int) {
 	p.offer(j, helpers)
 	own := 0
-	defer func() { p.join(j, own, helpers) }() // a part of Run may panic
+	defer func() { p.join(j, own, helpers) }() // a task may panic
 	own = j.take(m)
 }
 
-// join waits for the helpers of a job of which the caller has computed its own tasks.
+// join waits for the helpers of a job after the caller has computed its own tasks.
 func (p *Pool[M]) join(j *job[M], own, helpers int) {
-	j.next.Store(noTask) // unless it panicked, none was left
+	j.next.Store(noTask) // after a panic some tasks were left
 	p.mu.Lock()
 	p.retire(j)
 	p.mu.Unlock()
@@ -145,19 +145,19 @@ func (p *Pool[M]) join(j *job[M], own, helpers int) {
 	if !inTime {
 		p.await(j)
 	}
-	// one takes longer than a caller spins
+	// a task takes longer than a caller spins
 	longTasks := j.cost > float64(j.tasks)*float64(p.spin.limit)
 	inTime = inTime || longTasks
 	p.spin.shared(j.cost, inTime && j.fair(own, helpers))
 }
 
-// fair reports whether helpers worked beside the caller: who has to take turns with them on its
-// core has done little of its share, but for a task.
+// fair reports whether the helpers ran in parallel with the caller. If they had to share its core,
+// the caller has computed only a small part of its share, give or take a task.
 func (j *job[M]) fair(own, helpers int) bool {
 	return own < j.tasks && 4*(own+1)*(helpers+1) >= 3*j.tasks
 }
 
-// offer gives a job to some helpers: to workers that spin, and it wakes others.
+// offer offers a job to helpers: it counts on workers that spin and wakes others.
 func (p *Pool[M]) offer(j *job[M], helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
@@ -166,11 +166,11 @@ func (p *Pool[M]) offer(j *job[M], helpers int) {
 	p.mu.Unlock()
 }
 
-// wokenAtOnce workers are woken by a caller, and by each worker that comes before it works: one
-// goroutine would take longer to wake many than they take to come.
+// wokenAtOnce is how many workers a caller wakes, and how many each woken worker wakes before it
+// starts. One goroutine that wakes many workers would be slower than a chain of them.
 const wokenAtOnce = 4
 
-// wakeSome wakes some of the workers that are wanted. It is called under the pool's lock.
+// wakeSome wakes some of the workers that jobs want. The caller holds the pool's lock.
 func (p *Pool[M]) wakeSome() {
 	n := min(p.wanted, wokenAtOnce)
 	p.wanted -= n
@@ -179,7 +179,7 @@ func (p *Pool[M]) wakeSome() {
 	}
 }
 
-// await blocks until no helper has the job, which nobody can take any more.
+// await blocks until no helper works on the job. No task of it is left to take.
 func (p *Pool[M]) await(j *job[M]) {
 	p.mu.Lock()
 	wait := j.helpers.Load() > 0
@@ -190,7 +190,7 @@ func (p *Pool[M]) await(j *job[M]) {
 	}
 }
 
-// retire takes a job without tasks from the list.
+// retire removes a job without tasks from the list.
 func (p *Pool[M]) retire(j *job[M]) {
 	if i := slices.Index(p.jobs, j); i >= 0 {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
@@ -201,7 +201,7 @@ func (p *Pool[M]) retire(j *job[M]) {
 	}
 }
 
-// work is the life of a worker.
+// work is the loop of a worker's goroutine.
 func (p *Pool[M]) work(m M) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +210,8 @@ func (p *Pool[M]) work(m M) {
 	}
 }
 
-// help computes tasks of a job beside its caller. It is called under the pool's lock, which it
-// gives up for that.
+// help computes tasks of a job for its caller. It is called with the pool's lock held and releases
+// it while it computes.
 func (p *Pool[M]) help(j *job[M], m M) {
 	j.helpers.Add(1)
 	p.wakeSome()
@@ -222,19 +222,19 @@ func (p *Pool[M]) help(j *job[M], m M) {
 		if !returned && j.mayPanic {
 			value := recover()
 			j.stop(value)
-			ends = value == nil // by runtime.Goexit, as of testing.T.FailNow
+			ends = value == nil // by runtime.Goexit, which testing.T.FailNow calls
 		}
 		p.mu.Lock()
 		p.leave(j)
 		if ends {
-			p.workers.Go(func() { p.work(m) }) // in the place of this goroutine
+			p.workers.Go(func() { p.work(m) }) // replaces this goroutine
 		}
 	}()
 	j.take(m)
 	returned = true
 }
 
-// next waits for a job, or for the end of the pool.
+// next waits until there is a job or the pool is closed.
 func (p *Pool[M]) next() (ok bool) {
 	for len(p.jobs) == 0 && !p.closed {
 		if !p.spin.expect(&p.mu) && len(p.jobs) == 0 && !p.closed {
@@ -244,7 +244,7 @@ func (p *Pool[M]) next() (ok bool) {
 	return len(p.jobs) > 0
 }
 
-// leave is called when a worker has no more work in a job.
+// leave ends a worker's part in a job.
 func (p *Pool[M]) leave(j *job[M]) {
 	p.retire(j)
 	if j.helpers.Add(-1) > 0 || !j.waiting {
@@ -253,46 +253,47 @@ func (p *Pool[M]) leave(j *job[M]) {
 	j.waiting = false
 	j.done <- struct{}{}
 	p.mu.Unlock()
-	runtime.Gosched() // the caller is next on this thread
+	runtime.Gosched() // so that the caller runs next on this thread
 	p.mu.Lock()
 }
 
-// Work is what the tasks of a job are. Any goroutine may do any of them, and in any order.
+// Work computes the tasks of a job. Any goroutine may compute any of them, in any order.
 type Work[M Memory] interface {
-	Begin(m M) // comes before the first task of each goroutine
+	Begin(m M) // called before the first task on each goroutine
 	Task(m M, i int)
 }
 
 // noTask is a number that no task has.
 const noTask = 1 << 62
 
-// job is work that is shared: tasks that any worker may take.
+// job is shared work: tasks that any worker may take.
 type job[M Memory] struct {
 	work     Work[M]
 	cost     float64 // estimated nanoseconds
 	tasks    int
-	workers  int  // for how many it was divided
-	mayPanic bool // it is the caller's work, which may panic or end its goroutine
+	workers  int  // the number it was divided for
+	mayPanic bool // the tasks are the caller's code, which may panic or end its goroutine
 
-	_    [64]byte     // keep the counter off the cache lines of what all workers read
-	next atomic.Int64 // the first task that nobody has taken
+	_    [64]byte     // the counter has a cache line of its own: all workers read the fields above
+	next atomic.Int64 // the first unclaimed task
 	_    [56]byte
 
-	helpers atomic.Int32 // workers that have the job now, apart from the caller; written under Pool.mu
+	helpers atomic.Int32 // workers on the job, without the caller; written under Pool.mu
 	waiting bool         // the caller sleeps until the helpers are done; guarded by Pool.mu
 	done    chan struct{}
 
-	stopped atomic.Bool // a part panicked on a helper,
-	value   any         // with that, or nil if it ended its goroutine
+	stopped atomic.Bool // a task panicked or ended its goroutine on a helper
+	value   any         // the panic's value, nil for runtime.Goexit
 }
 
-// set makes the job work of some nanoseconds that is divided into tasks for some workers.
+// set sets the work of the job, its number of tasks, the workers it is divided for and its
+// estimated nanoseconds.
 func (j *job[M]) set(x Work[M], workers, tasks int, cost float64) {
 	j.work, j.cost, j.tasks, j.workers = x, cost, tasks, workers
 	j.next.Store(0)
 }
 
-// stop leaves the tasks of a job that nobody has taken, because one panicked on a helper.
+// stop drops the unclaimed tasks of a job because a task panicked on a helper.
 func (j *job[M]) stop(value any) {
 	if j.stopped.CompareAndSwap(false, true) {
 		j.value = value
@@ -300,7 +301,7 @@ func (j *job[M]) stop(value any) {
 	j.next.Store(noTask)
 }
 
-// take takes and computes tasks until none is left. It returns how many it took.
+// take claims and computes tasks until none is left. It returns how many it computed.
 func (j *job[M]) take(m M) (taken int) {
 	tasks := int64(j.tasks)
 	i := j.next.Add(1) - 1

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// notes is the memory of a goroutine of these tests.
+// notes is the memory of a goroutine in these tests.
 type notes struct{ begun, forgot int }
 
 func newNotes() *notes { return new(notes) }
 
 func (n *notes) Forget() { n.forgot++ }
 
-// work is a function for each task.
+// work is a function that computes one task.
 type work func(i int)
 
 func (work) Begin(n *notes) { n.begun++ }
@@ -29,7 +29,7 @@ func (w work) Task(n *notes, i int) {
 	w(i)
 }
 
-// shared is a row of tunings with which calls of any length are shared.
+// shared is a row of tunings under which calls of any length are shared.
 func shared() *tuning.Row {
 	row := tuning.Host()
 	row.SmallCall, row.WakingCall = 0, 0
@@ -42,7 +42,7 @@ func newPool(n int) *Pool[*notes] {
 	return p
 }
 
-// call does tasks as one call of a pool.
+// call runs tasks as one call of a pool.
 func call(t *testing.T, p *Pool[*notes], w work, tasks int) {
 	t.Helper()
 	c, err := p.Begin(newNotes)
@@ -53,7 +53,7 @@ func call(t *testing.T, p *Pool[*notes], w work, tasks int) {
 	c.End()
 }
 
-// untilTrue waits for what happens soon.
+// untilTrue waits for a condition that comes true soon.
 func untilTrue(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 5000 {
@@ -65,7 +65,7 @@ func untilTrue(t *testing.T, what string, is func() bool) {
 	t.Fatalf("%s: not within 5 s", what)
 }
 
-// Each task is done once, and memory is told of the beginning and the end of each job.
+// TestTasks: each task runs once, and the memory is told when each job begins and ends.
 func TestTasks(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		p := newPool(n)
@@ -104,7 +104,7 @@ func TestZeroPool(t *testing.T) {
 	}
 }
 
-// A call that is too small to share leaves the workers alone.
+// A call that is too small to share uses no workers.
 func TestSmallWorkStaysOnCaller(t *testing.T) {
 	p := newPool(2)
 	p.t.SmallCall = 100
@@ -112,7 +112,7 @@ func TestSmallWorkStaysOnCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.mu.Lock() // workers cannot move, and the caller would wait for ever if it offered the job
+	p.mu.Lock() // workers cannot proceed, and the caller would wait for ever if it offered the job
 	done := 0
 	c.Share(work(func(int) { done++ }), 2, 9, 99)
 	p.mu.Unlock()
@@ -122,7 +122,7 @@ func TestSmallWorkStaysOnCaller(t *testing.T) {
 	_ = p.Close()
 }
 
-// Workers that have nothing to do stop spinning, and a call that comes then is shared all the same.
+// Workers without work stop spinning, and a call after that is shared nonetheless.
 func TestStopsSpinning(t *testing.T) {
 	p := newPool(3)
 	for range 3 {
@@ -134,14 +134,14 @@ func TestStopsSpinning(t *testing.T) {
 	_ = p.Close()
 }
 
-// idleWorkers reports whether no worker spins or is called.
+// idleWorkers reports whether no worker spins and none is called.
 func (p *Pool[M]) idleWorkers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spin.idle()
 }
 
-// A worker spins if calls have been quick, and is not woken if it does.
+// A worker spins if calls have been quick, and a spinning worker is not woken by a signal.
 func TestSpinningWorkerNeedsNoSignal(t *testing.T) {
 	p := &Pool[*notes]{size: 2}
 	p.wake.L = &p.mu
@@ -149,12 +149,12 @@ func TestSpinningWorkerNeedsNoSignal(t *testing.T) {
 	p.spin.limit = time.Hour
 	p.spin.callEnds()
 	p.spin.callBegins()                                                         // soon after a call
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // else none may watch
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // or none spins
 	took := make(chan bool)
 	go func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		took <- p.next() // with the lock
+		took <- p.next() // returns with the lock
 	}()
 	untilTrue(t, "the worker spins", func() bool { return p.spin.watching() == 1 })
 	p.mu.Lock()
@@ -170,16 +170,16 @@ func TestSpinningWorkerNeedsNoSignal(t *testing.T) {
 	untilTrue(t, "nobody spins", p.idleWorkers)
 }
 
-// A share is fair if the caller did about its part, and others did something.
+// A job is fair if the caller did about its share and others did some of it.
 func TestJobFair(t *testing.T) {
 	for _, c := range []struct {
 		own, helpers, tasks int
 		want                bool
 	}{
-		{10, 1, 10, false}, // nobody came
-		{0, 1, 10, false},  // the helper had the caller's core
+		{10, 1, 10, false}, // no helper came
+		{0, 1, 10, false},  // the helper ran on the caller's core
 		{1, 1, 10, false},
-		{2, 1, 10, false}, // it came a little later
+		{2, 1, 10, false}, // the helper came a little later
 		{3, 1, 10, true},
 		{9, 1, 10, true},
 		{1, 1, 2, true},
@@ -193,8 +193,8 @@ func TestJobFair(t *testing.T) {
 	}
 }
 
-// All workers are offered parts, even if these take no time, and if calls were shared without use:
-// here each part waits until all are at work.
+// All workers are offered parts, even if these need no time and if sharing calls was useless
+// before: here each part waits until all run.
 func TestPartsAreOfferedToAllWorkers(t *testing.T) {
 	p := newPool(5)
 	for round := range 20 {
@@ -218,10 +218,10 @@ func TestPartsAreOfferedToAllWorkers(t *testing.T) {
 	_ = p.Close()
 }
 
-// A call wakes few workers by itself, and leaves the others for these to wake.
+// A caller wakes few workers itself; these wake the others.
 func TestWakesFewWorkers(t *testing.T) {
 	const size = 70
-	p := &Pool[*notes]{size: size} // none of the others is there
+	p := &Pool[*notes]{size: size} // no other goroutine runs
 	p.wake.L = &p.mu
 	p.offer(new(job[*notes]), size-1)
 	if got := p.wanted; got != size-1-wokenAtOnce {

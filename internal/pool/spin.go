@@ -9,61 +9,63 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// A caller and the workers learn of each other in less time than waking a goroutine takes, which is
-// tens of microseconds: an idle goroutine that expects something soon spins for a bounded time
-// before it parks. Nothing relies on it: what counts is written and read under the pool's lock.
+// The caller and the workers learn of each other faster by spinning than by waking a goroutine,
+// which needs tens of microseconds: an idle goroutine that expects something soon spins for a
+// bounded time before it parks. Correctness does not depend on it: all state that matters is read
+// and written under the pool's lock.
 
 const (
-	// quickCalls is after how many quick calls in a row workers are woken for the next ones.
+	// quickCalls is how many quick calls in a row there must be before workers are woken for the next
+	// ones.
 	quickCalls = 2
 
-	// maxPenalty times spinner.backoff bounds spinner.penalty.
+	// maxPenalty bounds spinner.penalty, in units of spinner.backoff.
 	maxPenalty = 128
 )
 
-// spinner is what one pool knows.
+// spinner is what one pool knows about spinning.
 type spinner struct {
 	limit time.Duration // how long a goroutine spins
 
-	// Estimated nanoseconds of calls
-	backoff  float64 // that are shared without use, before some calls are not shared
-	longCall float64 // that are always shared
+	// Estimated nanoseconds of calls:
+	backoff  float64 // useless sharing after which some calls are not shared
+	longCall float64 // a call that is always shared
 
-	_       [64]byte     // what spinning goroutines read has a cache line of its own
+	_       [64]byte     // fields that spinning goroutines read have a cache line of their own
 	jobless atomic.Int32 // 1 while the pool has no job
 	_       [60]byte
 
-	workers atomic.Int32 // that spin, less those called; written under the pool's lock
-	called  int          // spinning workers that a call counts on; guarded by the pool's lock
+	workers atomic.Int32 // spinning workers, without those called; written under the pool's lock
+	called  int          // spinning workers that a job counts on; guarded by the pool's lock
 
-	last  atomic.Int64 // when the last call ended that was worth sharing
-	quick atomic.Int32 // how many in a row began so soon after another that spinning would have paid
+	last  atomic.Int64 // when the last call that was worth sharing ended
+	quick atomic.Int32 // calls in a row that began so soon after another that spinning would have paid
 
-	// Estimated nanoseconds of calls.
-	futile  atomic.Int64 // that were shared without use since one was of use
-	alone   atomic.Int64 // that stay on the caller's goroutine next
-	penalty atomic.Int64 // that do the next time that calls have been shared without use
+	// Estimated nanoseconds of calls:
+	futile  atomic.Int64 // shared without use since the last useful one
+	alone   atomic.Int64 // still to come that stay on the caller's goroutine
+	penalty atomic.Int64 // that will stay there the next time that sharing was useless
 }
 
-// spinning is how many workers spin, of all pools. They are fewer than GOMAXPROCS, so that they do
-// not keep callers from running.
+// spinning is how many workers of all pools spin. They are fewer than GOMAXPROCS, so that callers
+// can run.
 var spinning atomic.Int32
 
 var epoch = time.Now()
 
-// begin makes a spinner ready.
+// begin sets the limits of a spinner by a row of tunings.
 func (s *spinner) begin(t *tuning.Row) {
 	s.limit, s.backoff, s.longCall = t.Spin, t.Backoff, t.LongCall
 	s.jobless.Store(1)
 }
 
-// watching is how many workers spin and are not called.
+// watching returns how many workers spin and are not called.
 func (s *spinner) watching() int { return int(s.workers.Load()) }
 
-// idle reports whether no worker spins, and none is called. It is called under the pool's lock.
+// idle reports whether no worker spins and none is called. The caller holds the pool's lock.
 func (s *spinner) idle() bool { return s.workers.Load() == 0 && s.called == 0 }
 
-// callBegins takes note of a call and reports whether calls follow each other quickly.
+// callBegins records that a call begins, and reports whether calls follow each other quickly.
 func (s *spinner) callBegins() bool {
 	if time.Since(epoch)-time.Duration(s.last.Load()) >= s.limit {
 		s.quick.Store(0)
@@ -71,17 +73,17 @@ func (s *spinner) callBegins() bool {
 	}
 	n := s.quick.Load()
 	if n < quickCalls {
-		s.quick.Store(n + 1) // calls at the same time may count as one
+		s.quick.Store(n + 1) // simultaneous calls may count as one
 	}
 	return n+1 >= quickCalls
 }
 
-// callEnds is called after callBegins.
+// callEnds records that a call ended. It is called after callBegins.
 func (s *spinner) callEnds() { s.last.Store(int64(time.Since(epoch))) }
 
-// leavesAlone reports whether a call of some nanoseconds is better not shared because others were
-// shared without use. Then something else has the helpers' cores, which the program cannot see if
-// it is another process; and helpers that are woken may even take the caller's.
+// leavesAlone reports whether a call of some nanoseconds should not be shared because sharing
+// others was useless. Then other work has the helpers' cores, perhaps another process that the
+// program cannot see, and woken helpers may even run on the caller's core.
 func (s *spinner) leavesAlone(cost float64) bool {
 	n := s.alone.Load()
 	if n <= 0 || cost >= s.longCall {
@@ -91,7 +93,7 @@ func (s *spinner) leavesAlone(cost float64) bool {
 	return true
 }
 
-// shared takes note of whether sharing a call of some nanoseconds was of use.
+// shared records whether sharing a call of some nanoseconds was useful.
 func (s *spinner) shared(cost float64, useful bool) {
 	penalty, backoff := s.penalty.Load(), int64(s.backoff)
 	switch {
@@ -106,8 +108,8 @@ func (s *spinner) shared(cost float64, useful bool) {
 	}
 }
 
-// call makes a new job known and returns how many of the workers wanted for it were spinning. It is
-// called under the pool's lock.
+// call announces a new job and returns how many of the wanted workers were spinning. The caller
+// holds the pool's lock.
 func (s *spinner) call(wanted int) int {
 	n := min(wanted, int(s.workers.Load()))
 	s.workers.Add(int32(-n))
@@ -116,12 +118,12 @@ func (s *spinner) call(wanted int) int {
 	return n
 }
 
-// becomesJobless is called under the pool's lock when it has no job left.
+// becomesJobless records that the pool has no job left. The caller holds the pool's lock.
 func (s *spinner) becomesJobless() { s.jobless.Store(1) }
 
-// expect spins until there is a job, if there is reason to expect one, and reports whether there
-// was one, which others may have done already. It is called under the pool's lock, which it gives
-// up for that.
+// expect spins until there is a job, if one is expected soon, and reports whether there was one,
+// which other workers may have finished by then. It is called with the pool's lock held and
+// releases it while it spins.
 func (s *spinner) expect(lock sync.Locker) (came bool) {
 	if s.quick.Load() == 0 {
 		return false
@@ -141,12 +143,12 @@ func (s *spinner) expect(lock sync.Locker) (came bool) {
 	return came
 }
 
-// untilZero spins until x is 0. It reports whether it is.
+// untilZero spins until x is 0, at most for the limit. It reports whether x is 0.
 func (s *spinner) untilZero(x *atomic.Int32) bool {
 	if x.Load() == 0 {
 		return true
 	}
-	// Reading the clock leaves most of a core to another thread of it.
+	// Reading the clock leaves most of a core to its other hardware thread.
 	for start := time.Now(); time.Since(start) < s.limit; {
 		if x.Load() == 0 {
 			return true

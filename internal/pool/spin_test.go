@@ -22,7 +22,8 @@ func TestQuickCalls(t *testing.T) {
 	}
 }
 
-// Calls that are shared for nothing leave more and more of the next ones alone, but not long ones.
+// The more calls are shared without use, the more of the next ones are not shared; long ones are
+// shared always.
 func TestLeavesCallsAlone(t *testing.T) {
 	cost := 150e3
 	w := spinner{backoff: 300e3, longCall: 1e6}
@@ -65,7 +66,7 @@ func TestLeavesCallsAlone(t *testing.T) {
 	}
 }
 
-// Spinning takes no longer than its limit.
+// Spinning ends at its limit.
 func TestSpinLimit(t *testing.T) {
 	w := spinner{limit: time.Millisecond}
 	var x atomic.Int32

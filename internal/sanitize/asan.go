@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// Enabled: the build has the address sanitizer.
+// Enabled reports whether the build has the address sanitizer.
 const Enabled = true
 
-// Read tells it that assembly reads bytes from p on.
+// Read tells the sanitizer that assembly reads bytes at p.
 func Read(p unsafe.Pointer, bytes int) { runtime.ASanRead(p, bytes) }
 
-// Write tells it that assembly writes them.
+// Write tells the sanitizer that assembly writes bytes at p.
 func Write(p unsafe.Pointer, bytes int) { runtime.ASanWrite(p, bytes) }

@@ -6,11 +6,11 @@ package sanitize
 
 import "unsafe"
 
-// Enabled: the build has a sanitizer.
+// Enabled reports whether the build has a sanitizer.
 const Enabled = false
 
-// Read tells it that assembly reads bytes from p on.
+// Read tells the sanitizer that assembly reads bytes at p.
 func Read(p unsafe.Pointer, bytes int) {}
 
-// Write tells it that assembly writes them.
+// Write tells the sanitizer that assembly writes bytes at p.
 func Write(p unsafe.Pointer, bytes int) {}

@@ -1,8 +1,7 @@
-// Package segment says which states of segments wait for each other. Segments merge as a binary
-// tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and is its left half merged
-// with its right one. A half that nothing is seen of changes nothing, so what comes before the
-// first segment or after the last does not matter: any cut of the keys into nodes gives the same
-// bits.
+// Package segment says which states of segments wait to be merged. Segments merge as a binary tree
+// by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and is its left half merged with its
+// right half. A half of which no key is visible changes nothing, so the segments before the first
+// one and after the last do not matter: any cut of the keys into nodes gives the same bits.
 package segment
 
 import (
@@ -11,26 +10,27 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
-// Node is which keys a node has.
+// Node is the range of keys that a node covers.
 type Node struct {
 	First, Keys int
-	Open        bool // it is a segment that takes more keys
+	Open        bool // it is a segment that accepts more keys
 }
 
-// regular reports whether a node is one of the tree of segments.
+// regular reports whether a node belongs to the tree of segments.
 func (n *Node) regular() bool {
 	return n.Keys%kernel.Segment == 0 && bits.OnesCount(uint(n.Keys)) == 1 && n.First%n.Keys == 0
 }
 
-// Most is more nodes than the tree has, for states that were merged in other cuts.
+// Most bounds the nodes in a List. The tree needs fewer; the rest is for states that were merged at
+// other cuts.
 const Most = 64
 
-// List is which nodes wait for the other half of a larger one, in the order of their keys: in
-// the tree at most one of each size.
+// List is the nodes that wait for the other half of a larger node, in the order of their keys. The
+// tree has at most one of each size.
 type List []Node
 
-// Take returns nodes of which the last one takes the key at a position, the next one, and how many
-// times the last two before it have merged, to make room.
+// Take returns nodes whose last one accepts the key at a position, the next one, and how many times
+// the last two nodes were merged before to make room.
 func (s List) Take(position int) (nodes List, merges int) {
 	if last := len(s) - 1; last >= 0 && s[last].Open {
 		return s, 0
@@ -39,8 +39,7 @@ func (s List) Take(position int) (nodes List, merges int) {
 	return append(s, Node{First: position, Open: true}), merges
 }
 
-// Room makes sure that there is room for one more node, and returns how many times the last two
-// have merged.
+// Room makes room for one more node, and returns how many times the last two were merged.
 func (s List) Room() (nodes List, merges int) {
 	if len(s) < Most {
 		return s, 0
@@ -50,17 +49,17 @@ func (s List) Room() (nodes List, merges int) {
 	return s[:last], 1
 }
 
-// Fill gives the last node the keys before a position, and returns how many times the last two
-// nodes have merged then.
+// Fill extends the last node to all keys before a position, and returns how many times the last two
+// nodes were merged then.
 func (s List) Fill(end int) (nodes List, merges int) {
 	last := &s[len(s)-1]
 	last.Keys, last.Open = end-last.First, end%kernel.Segment != 0
 	return s.Settle()
 }
 
-// Settle merges the last nodes as long as they are the halves of a larger one, or none of the tree,
-// and returns how many times. What is left of the first node is empty: with that, it may be half of
-// a larger one.
+// Settle merges the last nodes as long as they are halves of a larger node or do not belong to the
+// tree, and returns how many times. The range before the first node counts as empty: with it the
+// node may be half of a larger one.
 func (s List) Settle() (nodes List, merges int) {
 	for {
 		last := len(s) - 1
@@ -82,12 +81,12 @@ func (s List) Settle() (nodes List, merges int) {
 	}
 }
 
-// Replay returns how many nodes there are after steps that take keys [from, to), segment by
-// segment, and how many of the first ones stay as they are.
+// Replay returns the number of nodes after steps that add keys [from, to), segment by segment, and
+// how many of the first nodes stay as they are.
 func (s List) Replay(from, to int) (nodes, kept int) {
 	kept = len(s)
 	if last := kept - 1; last >= 0 && s[last].Open && from%kernel.Segment+to-from < kernel.Segment {
-		return kept, last // the usual case: a segment takes a few more
+		return kept, last // the usual case: a segment accepts a few more keys
 	}
 	var buffer [Most]Node
 	x := append(buffer[:0], s...)
@@ -103,5 +102,5 @@ func (s List) Replay(from, to int) (nodes, kept int) {
 	return len(x), kept
 }
 
-// End is where the segment of a position ends, or all keys do.
+// End is where the segment of a position ends, or where all keys end.
 func End(position, end int) int { return min(end, (position/kernel.Segment+1)*kernel.Segment) }

@@ -8,8 +8,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
-// Whatever the steps, whole segments wait as a binary counter counts them: one node for each bit of
-// their number, the largest first, and one for a segment that takes more.
+// However keys are split into steps, the whole segments are in nodes like the bits of a binary
+// counter: one node for each bit of their number, the largest first, and one for a segment that
+// accepts more keys.
 func TestListIsABinaryCounter(t *testing.T) {
 	for _, step := range []int{1000, kernel.Segment, 3 * kernel.Segment, 5*kernel.Segment + 77} {
 		var s List
@@ -50,8 +51,8 @@ func mustCount(t *testing.T, s List, end int) {
 	}
 }
 
-// A node whose keys before were never there counts as the right half of a larger one, and parts of
-// other cuts merge with each other and with none of the tree.
+// A node whose keys before were never there counts as the right half of a larger node; parts of
+// other cuts merge with each other, but not with nodes of the tree.
 func TestSettle(t *testing.T) {
 	const n = kernel.Segment
 	for _, c := range []struct {
@@ -92,7 +93,7 @@ func TestRoomIsBounded(t *testing.T) {
 	}
 }
 
-// Nodes that are said to stay as they are do, where two merge to make room for another, too.
+// The nodes that Replay says stay as they are do, also where two merge to make room for another.
 func TestReplayKeepsNodes(t *testing.T) {
 	const n = kernel.Segment
 	var s List

@@ -1,5 +1,5 @@
-// Package sight has what rows of queries see of a block of keys: a word for each row, with a bit
-// for each key.
+// Package sight describes which keys of a block each row of queries sees: a word for each row, with
+// a bit for each key.
 package sight
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
-// What rows see of a block together. The zero value is not known yet.
+// What rows together see of a block. The zero value is not known yet.
 const (
 	None = 1 + iota
 	Some
-	Everywhere // each row some keys of the first panel and of the last one, or near these
+	Everywhere // each row sees some keys of the first panel and of the last, or near these
 	All
 
-	Bias = 1 << 7 // beside All: scores have a bias, which hides nothing
+	Bias = 1 << 7 // added to All: scores have a bias, which hides nothing
 )
 
-// Both is what rows see together of which some see a and others b.
+// Both is what rows see together if some see a and the others b.
 func Both(a, b uint8) uint8 {
 	switch {
 	case a == b:
@@ -37,7 +37,7 @@ func Of(rows []uint64) uint8 {
 	before := ^rows[0]
 	for _, e := range rows {
 		if e == before {
-			continue // most rows see what the one before does
+			continue // most rows see the same as the row before
 		}
 		before = e
 		some |= e
@@ -55,7 +55,7 @@ func Of(rows []uint64) uint8 {
 	return Some
 }
 
-// Keys is the keys that some of the rows see, and those that every row sees.
+// Keys returns the keys that at least one row sees, and the keys that every row sees.
 func Keys(rows []uint64) (some, every uint64) {
 	every = ^uint64(0)
 	for _, e := range rows {
@@ -73,7 +73,7 @@ func Fill(rows []uint64) {
 	}
 }
 
-// Run is how many of the first rows see exactly some keys.
+// Run is how many of the first rows see exactly these keys.
 func Run(rows []uint64, keys uint64) (n int) {
 	for n < len(rows) && rows[n] == keys {
 		n++
@@ -81,9 +81,9 @@ func Run(rows []uint64, keys uint64) (n int) {
 	return n
 }
 
-// Trim is how many of the first rows to take together, and which keys [lo, hi) some of these see:
-// as many rows as see the same or, where rows see other ends of the block, as at a diagonal, at
-// most some. They are uniform if all of them see all of these keys.
+// Trim returns how many of the first rows to process together, and the range [lo, hi) of keys that
+// some of them see. The rows are all, or the first ones that see the same, or diagonal rows where
+// the range differs from row to row. They are uniform if each of them sees all keys of the range.
 func Trim(rows []uint64, diagonal int) (n, lo, hi int, uniform bool) {
 	n = len(rows)
 	if same := Run(rows, rows[0]); same >= diagonal {
@@ -99,7 +99,7 @@ func Trim(rows []uint64, diagonal int) (n, lo, hi int, uniform bool) {
 	return n, lo, hi, some == every && some == kernel.LowBits(hi)&^kernel.LowBits(lo)
 }
 
-// farApart reports whether what two rows see begins or ends a panel apart.
+// farApart reports whether the ranges that two rows see begin or end at least a panel apart.
 func farApart(a, b uint64) bool {
 	lo := bits.TrailingZeros64(a) - bits.TrailingZeros64(b)
 	hi := bits.Len64(a) - bits.Len64(b)

@@ -29,7 +29,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestBoth joins what two halves of rows see, which is never more than all of them see.
+// TestBoth joins what two halves of the rows see; it never says more than what all of them see.
 func TestBoth(t *testing.T) {
 	halves := [][]uint64{{0}, {all}, {1}, {all &^ 2}}
 	for _, a := range halves {
@@ -61,8 +61,8 @@ func TestFillAndRun(t *testing.T) {
 	}
 }
 
-// TestTrim compares with the definition: no key outside [lo, hi) is seen, both ends are, and
-// uniform says that every row sees all between.
+// TestTrim compares with the definition: no key outside [lo, hi) is visible, both ends are, and
+// uniform says that every row sees all keys between.
 func TestTrim(t *testing.T) {
 	const diagonal = 16
 	r := rand.New(rand.NewPCG(1, 2))

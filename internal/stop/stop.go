@@ -1,9 +1,9 @@
-// Package stop lets the garbage collector stop goroutines that go through much memory.
+// Package stop lets the garbage collector stop goroutines that read or write much memory.
 //
 // Before it stops the world, the runtime asks every running goroutine to stop. Go code does that
 // almost anywhere, but assembly does not, and neither do the runtime's own copying and clearing. A
-// loop that calls nothing else is hardly ever met outside of them, so it goes on for milliseconds:
-// it needs a [Point] in which it looks whether it is asked to.
+// loop that calls nothing else is almost always inside them, so it runs on for milliseconds: it
+// needs a [Point], which checks whether a stop is asked for.
 package stop
 
 import (
@@ -11,14 +11,14 @@ import (
 	"unsafe"
 )
 
-// Bytes is how many bytes are copied, cleared or searched without a Point: 64 µs where memory is
-// read and written at 2 GB/s.
+// Bytes is how many bytes may be copied, cleared or searched without a Point: 64 µs of memory that
+// is read and written at 2 GB/s.
 const Bytes = 64 << 10
 
-// Point stops the goroutine if it is to stop. It takes a nanosecond or two.
+// Point stops the goroutine if the runtime asks it to. It costs a nanosecond or two.
 //
-// A function looks whether it is to stop where it looks whether its stack has room. One that calls
-// no other does not look.
+// A function checks for a stop where it checks the room on its stack. A function that calls no
+// other has no such check.
 //
 //go:noinline
 func Point() { leaf() }
@@ -26,7 +26,7 @@ func Point() { leaf() }
 //go:noinline
 func leaf() {}
 
-// Copy copies as many elements as both have room for. They do not overlap.
+// Copy copies as many elements as both slices have room for. The slices do not overlap.
 func Copy[T any](dst, src []T) {
 	n := min(len(dst), len(src))
 	if n <= piece[T]() {
@@ -60,7 +60,7 @@ func IndexByte(x []byte, e byte) int {
 	return -1
 }
 
-// piece is how many elements are Bytes; they are at most that large.
+// piece is the number of elements in Bytes. An element is at most that large.
 func piece[T any]() int {
 	var e T
 	return Bytes / int(unsafe.Sizeof(e))

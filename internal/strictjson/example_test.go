@@ -6,15 +6,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// A program reads the keys that it computes by, and lists those that change nothing. What somebody
-// adds to a model's config.json then is an error, and not an answer that is wrong.
+// A program decodes the keys that it uses and lists those that change nothing. A key that a model's
+// config.json gets later is then an error instead of a wrong answer.
 func Example() {
 	var config struct {
 		Layers int     `json:"num_hidden_layers"`
 		Theta  float64 `json:"rope_theta"`
 	}
 	idle := strictjson.Idle{
-		"torch_dtype": nil,       // changes nothing, whatever it is
+		"torch_dtype": nil,       // changes nothing, whatever its value
 		"use_mrope":   {"false"}, // asks for something else if it is true
 	}
 	fmt.Println(strictjson.Unmarshal([]byte(`{"num_hidden_layers": 28, "rope_theta": 1e6,

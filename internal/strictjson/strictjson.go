@@ -1,10 +1,9 @@
-// Package strictjson decodes JSON of which every key is obeyed or refused. A program that computes
-// by the configuration of a model must not overlook a key: what it asks for would be left out, and
-// the answers would be wrong without a word.
+// Package strictjson decodes JSON and obeys or refuses every key. A program that runs a model by
+// its configuration must not overlook a key: answers would be wrong without an error.
 //
-// A key is obeyed if it has a field in the struct that is decoded into, and allowed if the program
-// lists it as one without effect, with the values that have none. All others are errors that name
-// key and value, as is a key that an object has twice.
+// A key is obeyed if the struct has a field for it, and allowed if the program lists it as a key
+// without effect, with the values that have none. Any other key is an error that names key and
+// value, and so is a key that an object has twice.
 package strictjson
 
 import (
@@ -23,22 +22,22 @@ import (
 	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// Idle are keys without effect on what a program computes, with all that is below them. A key of an
-// inner object stands after the outer one's and a dot, without the indices of lists and the keys of
-// maps; * at the end is for any rest. A list of nil allows any value; otherwise only these values,
-// as compact JSON, are allowed: {"use_mrope": {"false"}}. null always is, as if the key were not
-// there.
+// Idle lists keys without effect on what a program computes, and includes everything below them. A
+// key of an inner object is written after the outer key and a dot, without indices of lists or keys
+// of maps; * at the end matches any rest. A nil list allows any value; otherwise only these values
+// are allowed, as compact JSON: {"use_mrope": {"false"}}. null is always allowed, as if the key
+// were absent.
 type Idle map[string][]string
 
-// AnyKey is for a first look at a file, which is then read with a list.
+// AnyKey is for a first look at a file that is decoded with a list afterwards.
 var AnyKey = Idle{"*": nil}
 
 // Unmarshal decodes JSON as [json.Unmarshal] does, and refuses keys of objects that became structs
-// and have no field there, unless they are idle. Keys are those of tags, or names of fields in
-// lower case, and upper and lower case differ. Maps have any keys. A type with an UnmarshalJSON of
-// its own sees to its keys there: with Unmarshal, or with [Members] if they depend on one another.
+// and have no field there, unless they are idle. A field's key is its tag or its name in lower
+// case; keys are case-sensitive. Maps have any keys. A type with its own UnmarshalJSON checks its
+// keys there: with Unmarshal, or with [Members] if they depend on one another.
 //
-// Where the error is one of keys, what is decoded into has been written to.
+// If a key is refused, the value has been decoded already.
 func Unmarshal(data []byte, into any, idle Idle) error {
 	err := checkTexts(data)
 	if err == nil {
@@ -50,8 +49,8 @@ func Unmarshal(data []byte, into any, idle Idle) error {
 	return CheckKeys("", data, into, idle)
 }
 
-// checkTexts refuses texts that encoding/json would change: bytes that are not UTF-8, and halves of
-// surrogate pairs. Different names would become one.
+// checkTexts refuses strings that encoding/json would change, invalid UTF-8 and halves of surrogate
+// pairs: different names would become one.
 func checkTexts(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
@@ -89,14 +88,15 @@ func escaped(data []byte) (rune, bool) {
 	return rune(n), err == nil && len(data) >= 4
 }
 
-// CheckKeys is the second half of [Unmarshal], for what was decoded already: it refuses keys. The
-// value may stand below a key, which errors name before its own; the keys of idle are without it.
+// CheckKeys is the second half of [Unmarshal], for a value that was decoded already: it refuses
+// keys. key is the key of the value, "" at the top; errors name it before the value's own keys, and
+// idle's keys are without it.
 func CheckKeys(key string, data []byte, into any, idle Idle) error {
 	return idle.check(data, reflect.TypeOf(into), key, "")
 }
 
-// ReadFile is [Unmarshal] of a file, which errors name. It may begin with a byte order mark, as
-// some editors write it.
+// ReadFile is [Unmarshal] of a file, which errors name. The file may begin with a byte order mark,
+// which some editors write.
 func ReadFile(path string, into any, idle Idle) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -112,11 +112,11 @@ func ReadFile(path string, into any, idle Idle) error {
 	return nil
 }
 
-// Check refuses a key with a value in JSON, unless it is idle.
+// Check refuses a key with a JSON value, unless the key is idle.
 func (idle Idle) Check(key string, value []byte) error { return idle.allow(key, key, value) }
 
-// check looks at all objects in data, which became a t. The place at is for people, and path,
-// without indices, for Idle.
+// check checks all objects in data, which was decoded into a t. at is the place for errors, path
+// the place without indices, for Idle.
 func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
 	t = plain(t)
 	if !keyed(t) || isNull(data) {
@@ -142,7 +142,7 @@ func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
 	return members(data, at, element)
 }
 
-// allow says whether a key that nobody obeys may stand in a file.
+// allow returns an error unless a key without a field is allowed.
 func (idle Idle) allow(path, at string, value []byte) error {
 	values, ok := idle.find(path)
 	switch {
@@ -155,7 +155,7 @@ func (idle Idle) allow(path, at string, value []byte) error {
 		strings.Join(append(slices.Clone(values), "null"), " or "))
 }
 
-// find looks for a key, or for the longest pattern that it matches.
+// find returns the values of a key or of the longest pattern that matches it.
 func (idle Idle) find(path string) (values []string, ok bool) {
 	if values, ok = idle[path]; ok {
 		return values, true
@@ -170,7 +170,7 @@ func (idle Idle) find(path string) (values []string, ok bool) {
 	return values, ok
 }
 
-// plain is the type that pointers lead to.
+// plain returns the type that pointers point to.
 func plain(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -178,7 +178,7 @@ func plain(t reflect.Type) reflect.Type {
 	return t
 }
 
-// keyed says whether objects with fields of their own are in values of a type.
+// keyed reports whether values of a type contain objects with fields.
 func keyed(t reflect.Type) bool {
 	switch t = plain(t); {
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
@@ -189,7 +189,8 @@ func keyed(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct
 }
 
-// fieldsOf are the types of a struct's fields by their keys: those of tags, or names in lower case.
+// fieldsOf returns the types of a struct's fields by their keys: the tags, or the names in lower
+// case.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -206,8 +207,9 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 func join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
 
-// Members visits the keys of an object, which must be different: who reads one of two values
-// overlooks the other. The first error ends it. What is no object is an error.
+// Members visits the keys of an object. A key that is there twice is an error: a program that reads
+// one of its values overlooks the other. The first error ends the visit. Data that is no object is
+// an error.
 func Members(data []byte, visit func(key string, value json.RawMessage) error) error {
 	if err := checkTexts(data); err != nil {
 		return fmt.Errorf("want an object in JSON: %w", err)
@@ -218,7 +220,7 @@ func Members(data []byte, visit func(key string, value json.RawMessage) error) e
 	return members(data, "", visit)
 }
 
-// members visits the keys of what is known to be an object at a place.
+// members visits the keys of an object at a place.
 func members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	seen := map[string]bool{}
@@ -237,7 +239,7 @@ func members(data []byte, at string, visit func(key string, value json.RawMessag
 	return err
 }
 
-// elements visits what is in a list.
+// elements visits the elements of a list.
 func elements(data []byte, visit func(i int, value json.RawMessage) error) error {
 	var list []json.RawMessage
 	err := json.Unmarshal(data, &list)
@@ -249,7 +251,8 @@ func elements(data []byte, visit func(i int, value json.RawMessage) error) error
 
 func isNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
 
-// compact is a value without spaces between its parts; what is no JSON stays.
+// compact returns a value without white space between its parts, and anything that is no JSON
+// unchanged.
 func compact(value []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, value) != nil {
@@ -258,7 +261,7 @@ func compact(value []byte) string {
 	return b.String()
 }
 
-// Short is a value in JSON as an error shows it: on a line, and cut after 100 characters.
+// Short returns a JSON value for an error: on one line, cut after 100 characters.
 func Short(value []byte) string {
 	const most = 100
 	text := []rune(compact(value))

@@ -32,7 +32,7 @@ const fullSheet = `{"size": 1, "name": "x", "inner": {"width": 2}, "list": [{"id
 var sheetIdle = Idle{"note": nil, "off": {"false", "0"}, "inner.hint": nil,
 	"list.special": {"true"}}
 
-// TestUnmarshal says which keys are refused, and how.
+// TestUnmarshal says which keys are refused, and with which errors.
 func TestUnmarshal(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"size": 1, "name": "x", "inner": {"width": 2}, "list": [{"id": 3}], "stop": [7],
@@ -75,7 +75,7 @@ func TestUnmarshal(t *testing.T) {
 	}
 }
 
-// TestUnmarshalInAnyPlace adds a key that nobody knows to each object with fields, however deep.
+// TestUnmarshalInAnyPlace adds an unknown key to each object with fields, at any depth.
 func TestUnmarshalInAnyPlace(t *testing.T) {
 	var all any
 	text := strings.Replace(fullSheet, `, "inner": null`, "", 1)
@@ -85,7 +85,7 @@ func TestUnmarshalInAnyPlace(t *testing.T) {
 	places := 0
 	eachObject(all, "", func(at string, object map[string]any) {
 		if strings.HasPrefix(at, "note") || at == "counts" || at == "by_name" {
-			return // has any keys
+			return // may have any keys
 		}
 		places++
 		object["zz"] = "why"
@@ -105,12 +105,12 @@ func TestUnmarshalInAnyPlace(t *testing.T) {
 	}
 }
 
-// oneOrMore sees to its own JSON.
+// oneOrMore decodes its own JSON.
 type oneOrMore []int
 
 func (o *oneOrMore) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*[]int)(o)) }
 
-// eachObject visits the objects in a decoded JSON value with their places, as errors name them.
+// eachObject visits the objects in a decoded JSON value with their places as errors name them.
 func eachObject(value any, at string, visit func(at string, object map[string]any)) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -125,7 +125,7 @@ func eachObject(value any, at string, visit func(at string, object map[string]an
 	}
 }
 
-// TestCheckKeys has errors of keys below another, whose idle keys are without it.
+// TestCheckKeys has errors of a value below a key; the keys of idle are without it.
 func TestCheckKeys(t *testing.T) {
 	if err := CheckKeys("llama", []byte(`{"name": "x", "inner": {"hint": 1}}`), &sheet{},
 		sheetIdle); err != nil {
@@ -138,7 +138,7 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// TestIdle looks keys up: the longest of several patterns counts.
+// TestIdle finds keys by the longest matching pattern.
 func TestIdle(t *testing.T) {
 	idle := Idle{"a*": nil, "ab.*": {"0"}, "ab.c*": {"1"}, "ab.cd": {"2"}}
 	for range 20 { // maps have no order
@@ -208,7 +208,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal decodes hostile JSON: what is taken has no key that encoding/json would refuse.
+// FuzzUnmarshal decodes hostile JSON: encoding/json with unknown keys refused accepts all that
+// Unmarshal accepts.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte(fullSheet))
 	f.Add([]byte(`{"inner": {"width": 2}, "by_name": {"a": {"n": 1}, "a": {}}}`))

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Indices writes to dst the indices of the largest scores, at least one and at most all of them: in
-// descending order of scores, equal ones by ascending index, −0 equal to 0, NaN after all others.
+// Indices writes the indices of the len(dst) largest scores to dst, at least one and at most all:
+// in descending order of scores, equal scores by ascending index. −0 equals 0, and NaN comes after
+// all others.
 func Indices(dst []int32, scores []float32) {
 	selectLargest(dst, scores)
 	slices.SortFunc(dst, func(a, b int32) int {

@@ -2,5 +2,5 @@
 
 package tuning
 
-// caches are the bytes of a core's caches for data, 0 where that is not known.
+// caches returns the bytes of a core's caches for data, 0 if unknown.
 func caches() (l1, l2 int) { return 0, 0 }

@@ -4,6 +4,6 @@ package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
-// caches are the bytes of a core's caches for data, less than 1 where that is not known. cpuid is
-// not linked for other CPUs: it knows no caches there, and is large.
+// caches returns the bytes of a core's caches for data, less than 1 if unknown. cpuid is not linked
+// for other CPUs: it is large and knows no caches there.
 func caches() (l1, l2 int) { return cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2 }

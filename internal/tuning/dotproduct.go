@@ -6,19 +6,19 @@ import (
 )
 
 // DotProduct says whether kernels of an implementation add products of four bytes in one
-// instruction in this process, and in a few words which one, or why not.
+// instruction in this process, and in a few words which instruction, or why not.
 func DotProduct(i ISA) (used bool, why string) {
 	return dotProductAsked(os.Getenv("ATTN_VNNI"), i, hostDotProduct(i))
 }
 
-// HasDotProduct reports whether they do.
+// HasDotProduct is DotProduct without the reason.
 func HasDotProduct(i ISA) bool {
 	used, _ := DotProduct(i)
 	return used
 }
 
-// dotProductAsked obeys the environment variable ATTN_VNNI. instruction is what this machine has
-// for an implementation, "" if nothing.
+// dotProductAsked applies the environment variable ATTN_VNNI. instruction is what this machine has
+// for an implementation, "" for none.
 func dotProductAsked(value string, i ISA, instruction string) (used bool, why string) {
 	switch value {
 	case "":

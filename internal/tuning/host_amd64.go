@@ -4,16 +4,16 @@ package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
-// detect returns this machine's CPU, its caches, and the implementations that it can run, best
+// detect returns this machine's CPU, its caches and the implementations that it can run, best
 // first.
 func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	l1, l2 = caches()
 	return microarchitectureOf(&cpuid.CPU), l1, l2, possibleISAs(&cpuid.CPU)
 }
 
-// possibleISAs gates each implementation on every feature its kernels use. cpuid
-// reports AVX2, FMA3 and F16C only if the operating system saves YMM registers, and AVX-512 only
-// if it saves ZMM and mask registers.
+// possibleISAs requires for each implementation every feature that its kernels use. cpuid reports
+// AVX2, FMA3 and F16C only if the operating system saves YMM registers, and AVX-512 only if it
+// saves ZMM and mask registers.
 func possibleISAs(c *cpuid.CPUInfo) []ISA {
 	switch {
 	case !c.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C):
@@ -24,7 +24,7 @@ func possibleISAs(c *cpuid.CPUInfo) []ISA {
 	return []ISA{AVX512, AVX2, Generic}
 }
 
-// microarchitectureOf goes by vendor, family and model, as AMD and Intel assign them.
+// microarchitectureOf decides by vendor, family and model, as AMD and Intel assign them.
 func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	switch {
 	case c.VendorID == cpuid.Intel:
@@ -41,11 +41,11 @@ func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	return Zen4
 }
 
-// hostDotProduct is the instructions of this CPU that kernels of an implementation add products of
-// four bytes with, or "".
+// hostDotProduct names the instructions with which kernels of an implementation add products of
+// four bytes on this CPU, or "".
 func hostDotProduct(i ISA) string { return dotProductOf(&cpuid.CPU, i) }
 
-// dotProductOf: AVX-512 and AVX2 have VPDPBUSD of their own, one in EVEX form, one in VEX form.
+// dotProductOf: VPDPBUSD exists in EVEX form for AVX-512 and in VEX form for AVX2.
 func dotProductOf(c *cpuid.CPUInfo, i ISA) string {
 	switch {
 	case i == AVX512 && c.Supports(cpuid.AVX512VNNI):

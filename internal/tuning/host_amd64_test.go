@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Kernels with 8 lanes need AVX2, FMA and conversions of half precision, those with 16 four parts
-// of AVX-512 as well.
+// Kernels with 8 lanes need AVX2, FMA and conversions of half precision; kernels with 16 need four
+// parts of AVX-512 as well.
 func TestTuningGatesImplementations(t *testing.T) {
 	eight := []cpuid.FeatureID{cpuid.AVX2, cpuid.FMA3, cpuid.F16C}
 	sixteen := []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL}
@@ -60,8 +60,8 @@ func TestTuningKnowsMicroarchitectures(t *testing.T) {
 	}
 }
 
-// ATTN_AMX=off decides, an implementation without tiles does not ask the system, and what is not
-// known is a mistake.
+// ATTN_AMX=off turns tiles off, an implementation without tiles does not ask the operating system,
+// and an unknown value is an error.
 func TestTilesAreAskedFor(t *testing.T) {
 	asked := 0
 	request := func() Tiles { asked++; return Tiles{Use: true, Why: "granted"} }
@@ -91,8 +91,8 @@ func TestTilesAreAskedFor(t *testing.T) {
 	tilesAsked("on", AVX512, request)
 }
 
-// Kernels with 16 lanes want one set of instructions, those with 8 another one, and ATTN_VNNI=off
-// leaves both out; what is not known is a mistake.
+// Kernels with 16 lanes need one set of instructions, kernels with 8 another, and ATTN_VNNI=off
+// turns both off; an unknown value is an error.
 func TestDotProductIsAskedFor(t *testing.T) {
 	var none, vex, evex cpuid.CPUInfo
 	vex.Enable(cpuid.AVXVNNI)

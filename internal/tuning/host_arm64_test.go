@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Two libraries say the same of this CPU.
+// Two libraries report the same of this CPU.
 func TestHostDotProduct(t *testing.T) {
 	if got, want := hostDotProduct(NEON) != "", cpuid.CPU.Supports(cpuid.ASIMDDP); got != want {
 		t.Errorf("FEAT_DotProd is %v, want %v", got, want)

@@ -19,27 +19,27 @@ func (i ISA) String() string {
 	return [...]string{"generic", "avx2", "avx512", "neon"}[i]
 }
 
-// What an implementation has is asked here and nowhere else.
+// Only these methods say what an implementation has.
 
-// SIMD reports whether the kernels are assembly: all of the generic ones that this is faster for,
-// those over fewer bits included.
+// SIMD reports whether kernels are assembly wherever that is faster than generic code, including
+// kernels over elements of fewer bits.
 func (i ISA) SIMD() bool { return i != Generic }
 
-// Lanes16 reports whether there are kernels with 16 lanes beside those with fewer.
+// Lanes16 reports whether kernels with 16 lanes exist in addition to those with 8.
 func (i ISA) Lanes16() bool { return i == AVX512 }
 
-// Maxima reports whether there are kernels that find the maxima of scores, and take them.
+// Maxima reports whether kernels exist that find the maxima of scores, and that are given them.
 func (i ISA) Maxima() bool { return i == AVX2 || i == AVX512 }
 
-// DotProduct reports whether there are kernels that add products of four bytes in one instruction.
+// DotProduct reports whether kernels exist that add products of four bytes in one instruction.
 func (i ISA) DotProduct() bool { return i != Generic }
 
-// Integers reports whether there are all kernels in integers.
+// Integers reports whether all kernels exist in integers.
 func (i ISA) Integers() bool { return i == AVX2 || i == AVX512 }
 
-// choose returns the implementation to use: the possible ones are what this CPU can run, best
-// first. A name overrides that; to ask for what is not there is a mistake that must not pass for a
-// slow machine.
+// choose returns the implementation to use: the best of the possible ones, which this CPU can run,
+// or the named one. A name that is not available panics, so that nobody mistakes it for a slow
+// machine.
 func choose(name string, possible ...ISA) ISA {
 	if name == "" {
 		return possible[0]

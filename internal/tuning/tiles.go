@@ -2,15 +2,15 @@ package tuning
 
 import "fmt"
 
-// Tiles says whether products of integers may go through the tiles of AMX, and if not, why.
+// Tiles says whether products of integers may use AMX tiles, and why.
 type Tiles struct {
 	Use      bool
-	BFloat16 bool   // and those in bfloat16, too
-	Why      string // in a few words, also where they are used
+	BFloat16 bool   // so may products in bfloat16
+	Why      string // in a few words, also if tiles are used
 }
 
-// tilesAsked obeys the environment variable ATTN_AMX. request asks the system for the registers,
-// which processes have only after that.
+// tilesAsked applies the environment variable ATTN_AMX. request asks the operating system for the
+// registers, which a process has only after that.
 func tilesAsked(value string, isa ISA, request func() Tiles) Tiles {
 	switch value {
 	case "":

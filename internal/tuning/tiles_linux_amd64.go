@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// emulatedTiles is not empty in tests that run below .ci/tools/amx, which takes the instructions of
-// AMX out of the hands of a CPU that has the others: go test -ldflags=-X sets it.
+// emulatedTiles is set by go test -ldflags=-X in tests that run below .ci/tools/amx, which emulates
+// the instructions of AMX on a CPU that has all others.
 var emulatedTiles string
 
 // requestTiles asks Linux for the registers of AMX, once for all threads of the process. Linux
-// refuses if some thread's alternative stack for signals is too small to save them: they are 8 KiB.
+// refuses if the alternative signal stack of a thread is too small to save them: they have 8 KiB.
 func requestTiles() Tiles {
 	const (
 		requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM

@@ -4,7 +4,7 @@ package tuning
 
 import "testing"
 
-// Below the emulator tiles are there wherever kernels with them run otherwise.
+// Below the emulator, tiles are available wherever their kernels can run otherwise.
 func TestEmulatedTiles(t *testing.T) {
 	defer func(before string) { emulatedTiles = before }(emulatedTiles)
 	emulatedTiles = "yes"

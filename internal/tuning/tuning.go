@@ -1,6 +1,6 @@
-// Package tuning is every policy that depends on the CPU: a table with a row for each
-// microarchitecture and implementation that is known. No result depends on it, so a test may put
-// any row in the place of another, with kernels that its machine has.
+// Package tuning has every policy that depends on the CPU: a table with a row for each known
+// microarchitecture and implementation. Results do not depend on it, so a test may use any row
+// whose kernels its machine has.
 package tuning
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Microarchitecture is a family of processors that want the same.
+// Microarchitecture is a family of processors with the same policies.
 type Microarchitecture string
 
 const (
@@ -22,22 +22,22 @@ const (
 	Intel    Microarchitecture = "Intel"
 	OtherX86 Microarchitecture = "other x86-64"
 	ARM64    Microarchitecture = "arm64"
-	AnyCPU   Microarchitecture = "any" // of the generic code
+	AnyCPU   Microarchitecture = "any" // for the generic code
 )
 
-// Reads is what makes kernels of few rows, which wait for memory, read it fast.
+// Reads is how kernels of few rows, which wait for memory, read keys and values.
 type Reads int
 
 const (
-	// QueuedReads: the processor's own prefetching is good enough. Score prefetches what comes after
-	// its block.
+	// QueuedReads: the processor's own prefetching is good enough. Score prefetches what follows its
+	// block.
 	QueuedReads Reads = iota
 	// PagedReads: kernels of few rows prefetch a line of each of 8 pages in turn, see
 	// gen/prefetch_pages.go.
 	PagedReads
-	// SequentialReads: few rows read rows of keys and values in order, and prefetch nothing but
-	// packed panels; first the keys of several blocks, then their values. Where heads lie side by
-	// side, they prefetch the tokens of all, in order.
+	// SequentialReads: kernels of few rows read rows of keys and values in order and prefetch packed
+	// panels only; they read the keys of several blocks before their values. Where heads lie side by
+	// side, they prefetch the tokens of all heads in order.
 	SequentialReads
 )
 
@@ -48,91 +48,93 @@ type Row struct {
 	CPU Microarchitecture
 	ISA ISA // the kernels
 
-	// Which kernels take full blocks.
-	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
-	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
+	// Which kernels process full blocks.
+	MinRows16 int // score and accumulate have 16 lanes from that many rows on, if such kernels exist
+	// MinTypedRows16 is MinRows16 over elements of fewer bits. 0 in the table means the same value.
 	MinTypedRows16 int
-	// MinHalfRows16 is that over F16 and BF16, in a row of the table 0 if it is the same.
+	// MinHalfRows16 is MinTypedRows16 over F16 and BF16. 0 in the table means the same value.
 	MinHalfRows16 int
-	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
-	// eight rows or more in all; in a row of the table 0 if it is the same.
+	// MinPacked16 is MinRows16 over views whose keys the call packs, so that they are in the cache,
+	// for eight rows or more in all. 0 in the table means the same value.
 	MinPacked16   int
-	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
+	MaximaInScore bool // score with 8 lanes also finds the maxima of its rows
 
 	// How memory is read.
 	Reads         Reads
-	FourPanels    bool // one row reads four packed panels side by side, else one after another
-	OnePanel      bool // two and three rows read one packed panel after another, else two side by side
-	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
-	PrefetchFew   int  // three to five rows,
-	PrefetchRun   int  // and that much further where blocks follow each other, not in a store's pages,
-	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
-	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store, in a row of the table 0 if
-	// it is the same.
+	FourPanels    bool // one row reads four packed panels side by side, otherwise one after another
+	OnePanel      bool // two and three rows read panels one after another, otherwise two side by side
+	PrefetchOne   int  // bytes that one or two rows prefetch ahead in packed panels
+	PrefetchFew   int  // the same for three to five rows
+	PrefetchRun   int  // added to both where blocks follow each other, not in a store's pages
+	PrefetchTyped int  // for elements of fewer bits, beyond panels that are read side by side
+	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store. 0 in the table means the
+	// same value.
 	PrefetchScaled int
-	PrefetchBlocks int  // how far few rows prefetch blocks of GGUF files,
-	PrefetchRows   int  // and norms and activations, at least to the next row; 0: they do not
-	PrefetchInt8   int  // and rows of integers the panels of other matrices and caches,
-	WholeBlocks    bool // and these, over a cache or store, at least that far in whole blocks
-	FewRows        int  // up to that many rows, heads side by side go together, page by page
-	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
-	MaxPagedRows   int  // and up to how many
-	// MinPagedPanels is from how many rows on a cache or store of float32 is read page by page with
-	// queued reads, and by kernels that MinPacked16 chooses; 0 if never.
+	PrefetchBlocks int  // bytes that few rows prefetch ahead in blocks of GGUF files
+	PrefetchRows   int  // the same in norms and activations, at least to the next row; 0: none
+	PrefetchInt8   int  // the same for rows of integers in the panels of other matrices and caches
+	WholeBlocks    bool // of a cache or store, in whole blocks that are at least PrefetchInt8
+	FewRows        int  // up to that many rows, heads side by side are read together, page by page
+	MinPagedRows   int  // with queued reads, fewest rows that read views page by page
+	MaxPagedRows   int  // with queued reads, most rows that do
+	// MinPagedPanels is the fewest rows for which a cache or store of float32 is read page by page
+	// with queued reads, and by kernels that MinPacked16 chooses; 0: never.
 	MinPagedPanels int
-	// MinStreamRows is from how many rows on, or for one of more than TileDim dimensions, few rows
-	// prefetch views whose heads lie side by side in one stream; 0: none do.
+	// MinStreamRows is the fewest rows, or for more than TileDim dimensions one row, that prefetch
+	// views whose heads lie side by side in one stream; 0: no rows do.
 	MinStreamRows int
-	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
+	QuarterSteps  bool // rows are prefetched from four places in turn, a quarter of them from each
 
 	// Sizes of tiles and chunks.
-	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
-	MinL1    int // bytes of L1 cache that these need; with less there are MinTileRows
-	L2       int // bytes of L2 cache for each core
+	TileRows int // rows, of at most TileDim dimensions, that the kernels process together
+	MinL1    int // bytes of L1 cache that TileRows needs; with less it is MinTileRows
+	L2       int // bytes of L2 cache of a core
 
-	DotProduct bool // kernels in integers add products of four bytes in one instruction: [DotProduct]
+	DotProduct bool // integer kernels add products of four bytes in one instruction: [DotProduct]
 
-	AMX              bool // and many rows are multiplied by tiles,
-	MinAMXRows       int  // from that many on in attention, 0 if there are no such kernels,
-	MinAMXMatrixRows int  // from that many on by a matrix of integers,
-	MinAMXBlockRows  int  // and by one of blocks, of which only whole tiles of rows are
+	AMX              bool // products of many rows use AMX tiles,
+	MinAMXRows       int  // from that many rows on in attention, 0 if there are no such kernels,
+	MinAMXMatrixRows int  // from that many rows on with a matrix of integers,
+	MinAMXBlockRows  int  // and with a matrix of blocks, for whole tiles of rows only
 
-	AMXBFloat16    bool // products in bfloat16 go through tiles, too,
+	AMXBFloat16    bool // products in bfloat16 use tiles, too,
 	MinAMXPairRows int  // from that many rows on, 0 if there are no such kernels
 
-	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
-	// its prefetches are further apart.
+	// Kernels over integers have 16 lanes from MinInt8Rows16 rows on. One row waits less for memory
+	// with 8: its prefetches are further apart.
 	MinInt8Rows16 int
 
 	// When a Pool wakes workers.
-	FlopsPerNs float64       // multiply-adds count twice
+	FlopsPerNs float64       // a multiply-add counts as two
 	BytesPerNs float64       // from memory
-	SmallCall  float64       // calls of fewer nanoseconds stay on the caller's goroutine
-	WakingCall float64       // and calls of fewer wake no workers for themselves
+	SmallCall  float64       // shorter calls, in nanoseconds, stay on the caller's goroutine
+	WakingCall float64       // shorter calls wake no workers
 	LongCall   float64       // calls of at least that are always shared
-	Backoff    float64       // of calls that workers came late for, before some are not shared
+	Backoff    float64       // calls shared in vain, in nanoseconds, before some are not shared
 	Spin       time.Duration // how long an idle goroutine spins before it parks
 }
 
 const (
-	// MinTileRows and MaxTileRows are what Row.TileRows may be.
+	// MinTileRows and MaxTileRows bound Row.TileRows.
 	MinTileRows, MaxTileRows = 48, 96
 
-	// TileDim is up to how many dimensions Row.TileRows rows stay in the L1 cache with their scores.
+	// TileDim is the most dimensions for which Row.TileRows rows stay in the L1 cache with their
+	// scores.
 	TileDim = 64
 
-	// AMXRows is how many rows a tile of AMX has.
+	// AMXRows is the number of rows of an AMX tile.
 	AMXRows = 16
 
-	// MostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
+	// MostAhead bounds how many bytes ahead a kernel prefetches: more would leave the L1 cache before
+	// it is read.
 	MostAhead = 32 << 10
 
 	never = math.MaxInt // more rows than a tile has
 )
 
-// Table has a row for each CPU and implementation that is known. docs/decisions/tuning.md says what
-// each field decides, and what values were worth. Where a field was not measured, a row has what
-// the most similar one has.
+// Table has a row for each known CPU and implementation. docs/decisions/tuning.md says what each
+// field decides and what its values gained. A field that was not measured has the value of the most
+// similar row.
 func Table() []Row { return slices.Clone(table) }
 
 var table = []Row{
@@ -189,7 +191,8 @@ var table = []Row{
 	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},
 }
 
-// Host returns the row of this machine, or of what the environment variable ATTN_ISA asks for.
+// Host returns the row of this machine, or of the implementation that the environment variable
+// ATTN_ISA names.
 func Host() Row {
 	cpu, l1, l2, possible := detect()
 	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
@@ -199,12 +202,12 @@ func Host() Row {
 	return row
 }
 
-// HostTiles says whether this process may use tiles. The first call asks the system.
+// HostTiles says whether this process may use AMX tiles. The first call asks the operating system.
 var HostTiles = sync.OnceValue(func() Tiles {
 	_, _, _, possible := detect()
 	isa := choose(os.Getenv("ATTN_ISA"), possible...)
 	return tilesAsked(os.Getenv("ATTN_AMX"), isa, func() Tiles {
-		if used, why := DotProduct(isa); !used { // which takes the rows that are left
+		if used, why := DotProduct(isa); !used { // it multiplies the rows outside whole tiles
 			return Tiles{Why: why}
 		}
 		return requestTiles()
@@ -217,8 +220,8 @@ func Possible() []ISA {
 	return possible
 }
 
-// For returns the row of a CPU and an implementation, for caches of some sizes in bytes, 0 or less
-// where that is not known. It panics if [Row.Check] refuses the row.
+// For returns the row of a CPU and an implementation, fitted to caches of these sizes in bytes; 0
+// or less means unknown. It panics if [Row.Check] refuses the row.
 func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 	for _, row := range table {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
@@ -247,7 +250,7 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 // WithCaches fits the sizes of tiles to caches.
 func (t Row) WithCaches(l1, l2 int) Row {
 	const (
-		unknown  = 512 << 10 // the least of the CPUs that the assembly is for
+		unknown  = 512 << 10 // the smallest of the CPUs that have assembly
 		smallest = 256 << 10
 	)
 	if l1 < t.MinL1 {
@@ -259,7 +262,7 @@ func (t Row) WithCaches(l1, l2 int) Row {
 	return t
 }
 
-// withCosts fills in what rows do not say of costs.
+// withCosts fills in the costs that rows do not give.
 func (t Row) withCosts() Row {
 	if t.FlopsPerNs == 0 {
 		t.FlopsPerNs = 90
@@ -272,22 +275,22 @@ func (t Row) withCosts() Row {
 	return t
 }
 
-// ScratchBytes is what a worker's scratch may take. All rows of a chunk meet each packed block of
-// keys, so more rows pack less often, but all of it has to stay in the L2 cache.
+// ScratchBytes bounds a worker's scratch memory. Each block of keys is packed once for all rows of
+// a chunk, so more rows pack less often, but everything has to stay in the L2 cache.
 func (t *Row) ScratchBytes() int {
-	const largest = 1280 << 10 // more rows do not pay, and threads may share a larger cache
+	const largest = 1280 << 10 // more rows gain nothing, and threads may share a larger cache
 	return min(t.L2/32*31, largest)
 }
 
-// PrefetchBytes is how much of a block's keys is prefetched, of its values, of a chunk's outputs,
-// and of the next one's queries: more would push out of the L2 cache what the chunk works with.
+// PrefetchBytes bounds each prefetch: of a block's keys, of its values, of a chunk's outputs and of
+// the next chunk's queries. More would evict what the chunk uses from the L2 cache.
 func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
 
-// Stays reports whether an operand of a matrix product stays in the L2 cache, beside the others.
+// Stays reports whether an operand of a matrix product stays in the L2 cache with the others.
 func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 
-// Streams reports whether few rows read their bytes in order, or prefetch them in one stream where
-// heads lie side by side: fewer may be in the L2 cache, where both take longer.
+// Streams reports whether few rows read their bytes in order, and whether they prefetch them in one
+// stream where heads lie side by side. Fewer bytes may be in the L2 cache, where both are slower.
 func (t *Row) Streams(bytes float64, rows, dims int) (inOrder, oneStream bool) {
 	if bytes <= float64(t.L2) {
 		return false, false
@@ -296,8 +299,8 @@ func (t *Row) Streams(bytes float64, rows, dims int) (inOrder, oneStream bool) {
 		t.MinStreamRows > 0 && (rows >= t.MinStreamRows || dims > TileDim)
 }
 
-// PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
-// have some rows.
+// PagedRows returns the most rows that read the caller's keys and values page by page, for chunks
+// of this many rows.
 func (t *Row) PagedRows(rows int) int {
 	switch {
 	case t.Reads == PagedReads:
@@ -308,19 +311,20 @@ func (t *Row) PagedRows(rows int) int {
 	return 0
 }
 
-// PanelsInOrder is whether packed panels are read in order, which OnePanel says, too.
+// PanelsInOrder reports whether packed panels are read in order, which OnePanel decides, too.
 func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }
 
-// PanelsAhead reports whether some rows by a matrix prefetch panels while they multiply by those
-// before, each tile a part. With PagedReads only rows that take long enough for that do: fewer
-// prefetch page by page, with the first tile.
+// PanelsAhead reports whether some rows by a matrix prefetch the next panels while they multiply by
+// the current ones, a part with each tile. With PagedReads only rows that compute long enough do;
+// fewer rows prefetch page by page, with the first tile.
 func (t *Row) PanelsAhead(rows int) bool { return t.Reads != PagedReads || rows >= 48 }
 
-// Ahead is how many bytes ahead rows of integers prefetch blocks of a cache or store. Between the
-// keys and the values of a block, and after these, are scales, which kernels do not request: whole
-// blocks ahead all lines are requested that kernels request, and else some never, others twice.
+// Ahead returns how many bytes ahead rows of integers prefetch blocks of a cache or store. Scales
+// lie between the keys and the values of a block and after the values, and kernels do not prefetch
+// them. A distance of whole blocks prefetches each line that kernels read once; another distance
+// would omit some lines and prefetch others twice.
 func (t *Row) Ahead(block int) int {
 	if ahead := (t.PrefetchInt8 + block - 1) / block * block; t.WholeBlocks && ahead <= MostAhead {
 		return ahead
@@ -328,19 +332,19 @@ func (t *Row) Ahead(block int) int {
 	return t.PrefetchInt8
 }
 
-// Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands,
-// whichever is longer.
+// Cost estimates the nanoseconds on one core: the longer of the arithmetic and of reading the
+// operands.
 func (t *Row) Cost(flops, bytes float64) float64 {
 	return max(flops/t.FlopsPerNs, bytes/t.BytesPerNs)
 }
 
-// TasksPerWorker is how many tasks a worker should find at least, so that none waits long for the
-// last one.
+// TasksPerWorker is the least tasks for each worker, so that no worker waits long for the last
+// task.
 const TasksPerWorker = 4
 
-// Makespan estimates how long workers take for tasks which take some time each at most, and a part
-// of that on average. Tasks of one length go in rounds, and the last worker ends somewhat after the
-// others; of different length, small ones fill what large ones leave.
+// Makespan estimates how long workers need for tasks that need at most each and on average mean.
+// Tasks of one length run in rounds, and the last worker ends somewhat after the others; if lengths
+// differ, small tasks fill the gaps that large ones leave.
 func Makespan(tasks, workers int, each, mean float64) float64 {
 	if mean == 1 {
 		rounds := (tasks + workers - 1) / workers

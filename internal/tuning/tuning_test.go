@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ATTN_ISA decides if it names what is possible, and everything else is a mistake.
+// ATTN_ISA chooses an implementation that is possible; any other value is an error.
 func TestChoose(t *testing.T) {
 	if got := choose("", AVX2, Generic); got != AVX2 {
 		t.Errorf("without a name: %v, want the first", got)
@@ -18,7 +18,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("ATTN_ISA=%s: %v", name, got)
 		}
 	}
-	// Of a newer CPU, of another architecture, unheard of.
+	// For a newer CPU, for another architecture, unknown.
 	for _, name := range []string{"avx512", "neon", "avx1024"} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -34,7 +34,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Every microarchitecture has a row for each implementation that it may run, and rows are complete.
+// Every microarchitecture has a row for each implementation that it may run, and each row is
+// complete.
 func TestTuningHasARowForEach(t *testing.T) {
 	for _, cpu := range []Microarchitecture{Zen3, Zen4, Zen5, Intel, OtherX86, ARM64, AnyCPU} {
 		For(cpu, Generic, 0, 0)
@@ -58,7 +59,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 	}
 }
 
-// Check knows each field of a row: those with numbers, and those with times and speeds.
+// Check checks each field of a row: whole numbers and flags, times and speeds.
 func TestFieldsAreThoseOfARow(t *testing.T) {
 	var want, got []string
 	row := reflect.TypeFor[Row]()
@@ -88,8 +89,8 @@ func TestFieldsAreThoseOfARow(t *testing.T) {
 	}
 }
 
-// A value that kernels have no code for is refused, with the field, the value and what is wanted:
-// one row does nothing in kernels with 16 lanes, whose smallest tiles have two.
+// A value that no kernel is made for is refused, with the field, the value and the values allowed:
+// one row computes nothing in kernels with 16 lanes, whose smallest tiles have two.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		change func(row *Row)
@@ -140,7 +141,7 @@ func TestCheckCosts(t *testing.T) {
 	}
 }
 
-// A row of the table is checked when it is taken.
+// For checks the row that it returns.
 func TestForChecks(t *testing.T) {
 	defer func(rows []Row) { table = rows }(table)
 	table = slices.Clone(table)
@@ -156,8 +157,8 @@ func TestForChecks(t *testing.T) {
 	t.Error("a row without kernels was taken")
 }
 
-// Tiles of many rows need a large L1 cache on some CPUs; an unknown L2 cache counts as the least of
-// all CPUs that have assembly.
+// Tiles of many rows need a large L1 cache on some CPUs; an unknown L2 cache counts as the smallest
+// of all CPUs that have assembly.
 func TestTuningFitsCaches(t *testing.T) {
 	for _, c := range []struct {
 		cpu      Microarchitecture
@@ -177,7 +178,7 @@ func TestTuningFitsCaches(t *testing.T) {
 	}
 }
 
-// Chunks of some rows read page by page, always or between two numbers of rows.
+// Chunks of some rows read page by page: always, or between two numbers of rows.
 func TestPagedRows(t *testing.T) {
 	for _, c := range []struct {
 		row        Row
@@ -195,7 +196,7 @@ func TestPagedRows(t *testing.T) {
 	}
 }
 
-// Whole blocks are prefetched ahead where the row says so, unless one of them is too much.
+// Whole blocks are prefetched ahead where the row says so, unless one block is too large.
 func TestAhead(t *testing.T) {
 	whole := Row{PrefetchInt8: 8192, WholeBlocks: true}
 	for _, c := range []struct {
@@ -231,8 +232,9 @@ func TestPanelsAhead(t *testing.T) {
 	}
 }
 
-// TestCostOfReading checks that one row by a small matrix out of memory is shared where it takes
-// longer than workers need to come: else they park before the next call, which wakes them again.
+// TestCostOfReading checks that the product of one row and a small matrix in memory is shared where
+// it lasts longer than workers need to start: otherwise they park before the next call, which wakes
+// them again.
 func TestCostOfReading(t *testing.T) {
 	const bytes = 896 * 896 * 18 / 32 // of 4 bits and scales
 	for _, isa := range []ISA{AVX512, AVX2} {

@@ -8,23 +8,24 @@ import (
 	"time"
 )
 
-// What the fields of a row may be. Kernels have code for these values and no others: one that is
-// called for fewer rows than its smallest tile returns and has computed nothing.
+// The values that the fields of a row may have. Kernels have code for these only: a kernel called
+// for fewer rows than its smallest tile returns without computing anything.
 
-// Field is what a field of a [Row] may be: a whole number, false and true as 0 and 1.
+// Field describes the values of a field of a [Row]: whole numbers, false and true as 0 and 1.
 type Field struct {
 	Name        string
 	Least, Most int
-	Ends        bool // it is one of these two, and nothing between
+	Ends        bool // only Least and Most are valid, nothing between them
 }
 
-// Fields returns what the fields of a row may be that are no time and no speed.
+// Fields returns the fields of a row that are whole numbers or flags, not times or speeds.
 func Fields() []Field { return slices.Clone(fields) }
 
 var fields = []Field{
 	{Name: "ISA", Most: int(NEON)},
 
-	// The smallest tiles with 16 lanes have two rows: one row has more panels side by side with 8.
+	// The smallest tiles with 16 lanes have two rows: for one row 8 lanes read more panels side by
+	// side.
 	{Name: "MinRows16", Least: 2, Most: never},
 	{Name: "MinTypedRows16", Least: 2, Most: never},
 	{Name: "MinHalfRows16", Least: 2, Most: never},
@@ -64,12 +65,12 @@ var fields = []Field{
 	{Name: "MinAMXPairRows", Most: never},
 }
 
-// Of returns the field of a row.
+// Of returns the value of the field in a row.
 func (f *Field) Of(t *Row) int {
 	return number(reflect.ValueOf(t).Elem().FieldByName(f.Name))
 }
 
-// number is a field's, 0 or 1 for false and true.
+// number returns a field's value, 0 or 1 for false and true.
 func number(x reflect.Value) int {
 	if x.Kind() != reflect.Bool {
 		return int(x.Int())
@@ -80,7 +81,7 @@ func number(x reflect.Value) int {
 	return 0
 }
 
-// Set makes it a value.
+// Set sets the field of a row.
 func (f *Field) Set(t *Row, value int) {
 	switch x := reflect.ValueOf(t).Elem().FieldByName(f.Name); x.Kind() {
 	case reflect.Bool:
@@ -90,12 +91,12 @@ func (f *Field) Set(t *Row, value int) {
 	}
 }
 
-// Takes reports whether it may be a value.
+// Takes reports whether the field may have a value.
 func (f *Field) Takes(value int) bool {
 	return value == f.Least || value == f.Most || !f.Ends && value > f.Least && value < f.Most
 }
 
-// want says what it may be.
+// want describes the values allowed.
 func (f *Field) want() string {
 	switch {
 	case f.Ends:
@@ -106,10 +107,10 @@ func (f *Field) want() string {
 	return fmt.Sprintf("%d to %d", f.Least, f.Most)
 }
 
-// Check returns an error that names a field with a value that it may not have. Whoever puts a row
-// in force checks it: kernels do not.
+// Check returns an error that names a field whose value is not allowed. Callers check a row before
+// they use it: kernels do not.
 func (t *Row) Check() error {
-	// By number: what finds a field by its name would be 8 KB of each program.
+	// By number, because finding a field by its name would add 8 KB to each program.
 	row := reflect.ValueOf(t).Elem()
 	for i := range row.NumField() {
 		name := row.Type().Field(i).Name
@@ -136,7 +137,7 @@ func (t *Row) Check() error {
 	return t.checkPairs()
 }
 
-// checkPairs is Check of products in bfloat16, and of what is no whole number.
+// checkPairs checks the fields for products in bfloat16 and those that are no whole numbers.
 func (t *Row) checkPairs() error {
 	switch {
 	case t.AMXBFloat16 && !(t.ISA == AVX512 && HostTiles().BFloat16):
@@ -147,7 +148,7 @@ func (t *Row) checkPairs() error {
 	return t.checkCosts()
 }
 
-// checkCosts is Check of what is no whole number.
+// checkCosts checks the fields that are no whole numbers.
 func (t *Row) checkCosts() error {
 	for _, x := range [...]struct {
 		name  string
@@ -171,7 +172,7 @@ func (t *Row) checkCosts() error {
 	return nil
 }
 
-// longestSpin is how long an idle worker may keep a core that others want.
+// longestSpin bounds how long an idle worker may keep a core from others.
 const longestSpin = 100 * time.Microsecond
 
 func (t *Row) wrong(field string, value any, want string) error {

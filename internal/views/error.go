@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is an error of a kind, which it unwraps to. Its text is "attn: shape mismatch: k.H is 3,
-// want …", with the function before the argument where NameFunction has added it.
+// Error is an error of a kind, which Unwrap returns. Its text is "attn: shape mismatch: k.H is 3,
+// want …"; NameFunction adds the function before the argument.
 type Error struct {
 	kind           error
 	function, text string
@@ -29,8 +29,8 @@ func Fail(kind error, format string, args ...any) error {
 	return &Error{kind: kind, text: fmt.Sprintf(format, args...)}
 }
 
-// NameFunction adds the name of a public function to the error that the function returns, so that
-// a caller of several in a row learns which has failed:
+// NameFunction adds the name of a public function to the error that the function returns, so that a
+// caller of several functions learns which one failed:
 //
 //	defer views.NameFunction("nn.Add", &err)
 //

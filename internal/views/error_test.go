@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// An error gets the name of the first function that returns it, and stays of its kind.
+// An error gets the name of the first function that returns it, and keeps its kind.
 func TestNameFunction(t *testing.T) {
 	of := func(functions []string, err error) error {
 		for _, f := range functions {
@@ -46,7 +46,7 @@ func TestNameFunction(t *testing.T) {
 	}
 }
 
-// Every public function of the packages beside attention that returns an error names itself in it.
+// Every public function of the packages next to attention that returns an error names itself in it.
 func TestFunctionsNameThemselves(t *testing.T) {
 	named := 0
 	for _, pkg := range []string{"nn", "linattn"} {
@@ -86,7 +86,7 @@ func returnsError(f *ast.FuncDecl) bool {
 	return ok && last.Name == "error"
 }
 
-// receiver is the type of a method, with a dot.
+// receiver returns the type of a method and a dot.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -98,7 +98,7 @@ func receiver(f *ast.FuncDecl) string {
 	return of.(*ast.Ident).Name + "."
 }
 
-// firstStatement is the name that the first statement of a function gives to NameFunction.
+// firstStatement returns the name that the first statement of a function gives to NameFunction.
 func firstStatement(f *ast.FuncDecl) string {
 	d, ok := f.Body.List[0].(*ast.DeferStmt)
 	if !ok {

@@ -5,13 +5,14 @@ type Extent struct {
 	Name  string
 	Begin uintptr // address of the first byte
 	Size  uintptr // bytes to the end of the last element
-	Row   uintptr // bytes from a position to the next in all rows; 0 if they have no common pitch
+	Row   uintptr // bytes from one position to the next, for all rows; 0 if they have no common pitch
 	Width uintptr // bytes that the view occupies within each pitch
 }
 
-// Extent describes what a checked view of elements of some bytes touches, but not where it begins:
-// see CheckApart. Views whose heads lie side by side in rows of one pitch (BLHD, and slices of it)
-// may share a buffer without sharing an element, as the Q, K and V columns of one projection do.
+// Extent describes what a checked view touches, without its address: see CheckApart. bytes is the
+// size of an element. Views whose heads lie side by side in rows of one pitch (BLHD, and slices of
+// it) may share a buffer without sharing an element, as the Q, K and V columns of one projection
+// do.
 func (g *Geometry) Extent(name string, bytes uintptr) Extent {
 	if g.Empty() || g.D == 0 {
 		return Extent{}
@@ -36,14 +37,14 @@ func (m *Extent) Overlaps(o *Extent) bool {
 	if m.Row == 0 || m.Row != o.Row {
 		return true
 	}
-	// Column windows of the same pitch: o starts after m's window and ends before it comes round.
+	// Column windows of the same pitch: o starts after m's window and ends before m's next one.
 	gap := (o.Begin + m.Row - m.Begin%m.Row) % m.Row
 	return gap < m.Width || gap+o.Width > m.Row
 }
 
-// CheckApart makes sure that outputs share no memory with each other, nor with inputs. The caller
-// takes all addresses together, without a call in between: any call may grow the stack, and buffers
-// on it move then.
+// CheckApart makes sure that outputs share no memory with each other or with inputs. The caller
+// reads all addresses without a call in between: any call may grow the stack, which moves buffers
+// on it.
 func CheckApart(outputs, inputs []Extent) error {
 	for i := range outputs {
 		out := &outputs[i]

@@ -2,8 +2,7 @@ package views
 
 import "slices"
 
-// CheckLengths makes sure that lengths, if there are some, are one for each batch entry, and not
-// above the most.
+// CheckLengths makes sure that lengths, if given, are one for each batch entry and at most most.
 func CheckLengths(name string, lens []int, batch, most int) error {
 	if lens == nil {
 		return nil
@@ -20,7 +19,7 @@ func CheckLengths(name string, lens []int, batch, most int) error {
 	return nil
 }
 
-// CheckSum makes sure that lengths of parts add up to a dimension.
+// CheckSum makes sure that the lengths of parts add up to a dimension.
 func CheckSum(name string, lens []int, dimension string, total int) error {
 	sum, err := sumOf(name, lens, dimension, total)
 	if err == nil && sum != total {
@@ -29,8 +28,8 @@ func CheckSum(name string, lens []int, dimension string, total int) error {
 	return err
 }
 
-// CheckRows makes sure that the rows of a dimension are divided among n owners: lens has the rows
-// of each, and nil stands for one row each. An owner is "state" in an error.
+// CheckRows makes sure that the rows of a dimension are divided among n owners. lens has the rows
+// of each owner; nil means one row each. Errors call an owner by owner, such as "state".
 func CheckRows(lens []int, n int, owner, dimension string, rows int) error {
 	sum := n
 	if lens != nil {
@@ -48,7 +47,7 @@ func CheckRows(lens []int, n int, owner, dimension string, rows int) error {
 	return nil
 }
 
-// sumOf adds up lengths, none of which is negative or exceeds what the earlier ones leave of total.
+// sumOf adds up lengths. It refuses a negative one, and one that exceeds the rest of total.
 func sumOf(name string, lens []int, dimension string, total int) (sum int, err error) {
 	for i, n := range lens {
 		if n < 0 || n > total-sum {
@@ -60,8 +59,8 @@ func sumOf(name string, lens []int, dimension string, total int) (sum int, err e
 	return sum, nil
 }
 
-// CheckOnce makes sure that a list of objects has no nil and none twice. An owner is "state" in an
-// error.
+// CheckOnce makes sure that a list of objects has no nil and no object twice. Errors call an object
+// by owner, such as "state".
 func CheckOnce[T any](name, owner string, list []*T) error {
 	for i, x := range list {
 		if x == nil {
@@ -74,8 +73,8 @@ func CheckOnce[T any](name, owner string, list []*T) error {
 	return nil
 }
 
-// CheckParents makes sure that the parents of queries come before them. The first query has an
-// index among all.
+// CheckParents makes sure that the parents of queries come before them. first is the index of the
+// first query among all.
 func CheckParents(parents []int, first int) error {
 	for i, parent := range parents {
 		if parent < -1 || parent >= i {
@@ -86,8 +85,8 @@ func CheckParents(parents []int, first int) error {
 	return nil
 }
 
-// CheckKept makes sure that indices are ascending positions of tokens, which begin with the first
-// and end before a length.
+// CheckKept makes sure that indices are ascending positions of tokens, from first on and below
+// length.
 func CheckKept(indices []int, first, length int) error {
 	for i, j := range indices {
 		if j < first || j >= length {
@@ -102,8 +101,8 @@ func CheckKept(indices []int, first, length int) error {
 	return nil
 }
 
-// WrongKey is the index of the first element that a list of some of the keys cannot have there, its
-// length if there is none: keys ascend, and −1 fills up what is behind them.
+// WrongKey returns the index of the first invalid element in a list of some of the keys, or its
+// length if there is none: keys ascend, and −1 fills the rest.
 func WrongKey(list []int32, keys int) int {
 	last, x := int32(-1), 0
 	for x < len(list) && list[x] > last && int(list[x]) < keys {

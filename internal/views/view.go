@@ -2,8 +2,8 @@ package views
 
 import "unsafe"
 
-// View is a strided view of a buffer, with the fields of package attn's View, which is converted to
-// it. After Check its strides are explicit, and 0 repeats; the other methods want that.
+// View is a strided view of a buffer. It has the fields of package attn's View, which is converted
+// to it. After Check its strides are explicit, and 0 repeats; the other methods require that.
 type View[T any] struct {
 	Data       []T
 	B, H, L, D int
@@ -32,7 +32,7 @@ func (v *View[T]) Check(name string) error {
 	return nil
 }
 
-// Checked is a valid view as Check leaves it.
+// Checked returns a valid view with explicit strides.
 func (v View[T]) Checked() View[T] {
 	if v.SB|v.SH|v.SL == 0 {
 		v.SB, v.SH, v.SL = v.H*v.L*v.D, v.L*v.D, v.D
@@ -47,14 +47,14 @@ func (v *View[T]) CheckDistinct(name string) error {
 	return g.CheckDistinct(name)
 }
 
-// Extent describes what the view touches, but not where it begins: see CheckApart.
+// Extent describes what the view touches, without its address: see CheckApart.
 func (v *View[T]) Extent(name string) Extent {
 	var element T
 	g := v.geometry()
 	return g.Extent(name, unsafe.Sizeof(element))
 }
 
-// Empty reports that the view has no elements.
+// Empty reports whether the view has no elements.
 func (v *View[T]) Empty() bool { return v.B == 0 || v.H == 0 || v.L == 0 }
 
 // Offset returns the index in Data of element (b, h, i, 0).

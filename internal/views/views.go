@@ -23,7 +23,7 @@ var (
 	ErrFormat  = errors.New("attn: invalid format")
 )
 
-// OrOne is a dimension that may be 1 instead, which stands for all.
+// OrOne describes a dimension that must be n or 1; 1 stands for all.
 func OrOne(n int) string {
 	if n == 1 {
 		return "1"
@@ -32,22 +32,22 @@ func OrOne(n int) string {
 }
 
 const (
-	// Broadcast is the stride of a dimension that repeats the same elements.
+	// Broadcast is the stride of a dimension that repeats one element.
 	Broadcast = -1
 
-	// shortPitch is the mark of a pitch that is too short: see ShortPitch.
+	// shortPitch marks a pitch that is too short: see ShortPitch.
 	shortPitch = math.MinInt / 2
 
 	// MaxLength bounds dimensions.
 	MaxLength = 1 << 28
 
 	// MaxElements bounds what one object allocates, so that a size beyond the address space is an
-	// error and not a panic.
+	// error, not a panic.
 	MaxElements = min(math.MaxInt/8, 1<<44)
 )
 
-// Product multiplies, and reports whether the result is at most MaxElements. Where a factor is 0 it
-// is 0, however large the others.
+// Product multiplies, and reports whether the result is at most MaxElements. It is 0 if a factor is
+// 0, however large the others are.
 func Product(factors ...int) (n int, ok bool) {
 	if slices.Contains(factors, 0) {
 		return 0, true
@@ -63,11 +63,11 @@ func Product(factors ...int) (n int, ok bool) {
 	return n, true
 }
 
-// ShortPitch is the stride of rows whose pitch is less than the elements of a row. Such rows
-// overlap, and no other stride says whether they should, so this one is refused in inputs as well.
+// ShortPitch returns the stride of rows whose pitch is less than the elements of a row. Such rows
+// overlap, and this stride makes Check refuse them, also in inputs.
 func ShortPitch(pitch int) int { return shortPitch + min(max(pitch, -MaxLength), MaxLength) }
 
-// Step returns how many elements lie between neighbours whose explicit stride this is.
+// Step returns how many elements lie between neighbours, for an explicit stride.
 func Step(stride int) int {
 	if pitch := stride - shortPitch; -MaxLength <= pitch && pitch <= MaxLength {
 		stride = pitch
@@ -75,15 +75,14 @@ func Step(stride int) int {
 	return max(stride, 0)
 }
 
-// Geometry is a view without its elements: dimensions, strides, and how many elements its buffer
-// has.
+// Geometry is a view without its elements: dimensions, strides and the length of its buffer.
 type Geometry struct {
 	B, H, L, D int
 	SB, SH, SL int
 	Len        int
 }
 
-// Explicit returns the strides as a view would have to give them.
+// Explicit returns the strides in the form that a view has before Check.
 func (g *Geometry) Explicit() (sb, sh, sl int) {
 	if g.SB|g.SH|g.SL == 0 {
 		return g.H * g.L * g.D, g.L * g.D, g.D
@@ -91,14 +90,14 @@ func (g *Geometry) Explicit() (sb, sh, sl int) {
 	return g.SB, g.SH, g.SL
 }
 
-// Empty reports that there are no elements.
+// Empty reports whether there are no elements.
 func (g *Geometry) Empty() bool { return g.B == 0 || g.H == 0 || g.L == 0 }
 
 // End is the index after the last element of a checked view.
 func (g *Geometry) End() int { return (g.B-1)*g.SB + (g.H-1)*g.SH + (g.L-1)*g.SL + g.D }
 
-// Check validates a view and makes its strides explicit: from then on 0 repeats elements. No buffer
-// is needed for a view without elements.
+// Check validates a view and makes its strides explicit; after that 0 repeats elements. A view
+// without elements needs no buffer.
 func (g *Geometry) Check(name string) error {
 	for i, n := range [...]int{g.B, g.H, g.L, g.D} {
 		if n < 0 || n > MaxLength || i == 3 && n == 0 {
@@ -135,12 +134,12 @@ func (g *Geometry) Check(name string) error {
 	return nil
 }
 
-// checkStride validates the stride of a dimension of count elements, after which it is explicit,
-// and returns from the first of them to the last.
+// checkStride validates and makes explicit the stride of a dimension of count elements. It returns
+// the distance from the first element to the last.
 func checkStride(name string, dimension byte, count int, stride *int, extent int) (int, error) {
 	switch {
 	case count == 1:
-		*stride = max(*stride, 0) // any will do
+		*stride = max(*stride, 0) // any value will do
 		return 0, nil
 	case *stride == Broadcast:
 		*stride = 0
@@ -159,7 +158,7 @@ func checkStride(name string, dimension byte, count int, stride *int, extent int
 	return int(span), nil
 }
 
-// checkContiguous is the rest of Check for a view without strides.
+// checkContiguous checks a view without strides.
 func (g *Geometry) checkContiguous(name string) error {
 	n, ok := Product(g.B, g.H, g.L, g.D)
 	if !ok || g.Len < n {
@@ -198,7 +197,7 @@ func (g *Geometry) CheckDistinct(name string) error {
 	return nil
 }
 
-// strideName is an explicit stride as it was given.
+// strideName returns an explicit stride in the form in which it was given.
 func strideName(stride int) string {
 	if stride == 0 {
 		return "Broadcast"
