@@ -2,20 +2,20 @@ package lm
 
 import "slices"
 
-// admit lets jobs begin in the order of their arrival, while there are places and pages.
+// admit starts jobs in the order of their arrival, as long as there are places and pages.
 func (e *engine) admit() {
 	for len(e.waiting) > 0 && len(e.active) < e.settings.places && e.begin(e.waiting[0]) {
 		j := e.waiting[0]
 		e.active = append(e.active, j)
 		e.waiting = slices.Delete(e.waiting, 0, 1)
 		if len(j.tokens) == 0 {
-			j.offer(nil) // its caller fills the sequence
+			j.offer(nil) // its caller creates the sequence
 		}
 	}
 }
 
-// begin gives a job its sequence and promises it pages. It reports whether the job may compute; a
-// job with an error counts as one.
+// begin gives a job its sequence and reserves pages for it. It reports whether the job may compute;
+// a job with an error counts as one that may.
 func (e *engine) begin(j *job) bool {
 	fresh := j.seq == nil
 	if fresh && !e.newSequence(j) {
@@ -35,8 +35,8 @@ func (e *engine) begin(j *job) bool {
 	return true
 }
 
-// newSequence sets a job's sequence, with the tokens that another one has of its prompt. It reports
-// whether there is one: a job waits for a prompt that is being computed and begins like its own.
+// newSequence creates a job's sequence, with tokens of its prompt that another sequence has. It
+// reports false if the job has to wait for a job whose prompt begins alike and is being computed.
 func (e *engine) newSequence(j *job) bool {
 	from, n := e.donor(j)
 	if n > 0 && from == nil {
@@ -62,7 +62,7 @@ func (e *engine) newSequence(j *job) bool {
 }
 
 // donor returns the sequence that has the most of the first tokens of a job's prompt, and how many;
-// no sequence if a job that computes its prompt will have more. One token at least is left to
+// no sequence if a job that computes its prompt will have more. At least one token is left to
 // compute, since logits are not kept.
 func (e *engine) donor(j *job) (from sequence, n int) {
 	if j.alone || len(j.tokens) == 0 {
@@ -92,8 +92,8 @@ func (e *engine) donor(j *job) (from sequence, n int) {
 	return from, n
 }
 
-// willHave reports whether a job computes its prompt, of which others may share some tokens
-// afterwards.
+// willHave reports whether a job still computes its prompt and others may share more than shared
+// tokens of it afterwards.
 func (e *engine) willHave(j *job, shared int) bool {
 	if j.phase != computing || j.decodes() || shared <= j.valid || !e.runner.cache.forks() {
 		return false
@@ -101,15 +101,15 @@ func (e *engine) willHave(j *job, shared int) bool {
 	return !e.snapshots || shared == j.given
 }
 
-// snapshot keeps what a prompt has left in layers with windows or states, which have no way back to
-// it later, for prompts that begin like it.
+// snapshot keeps the state of layers with windows or states at the end of a prompt, for prompts
+// that begin alike: these layers cannot go back to it later.
 func (e *engine) snapshot(j *job) {
 	if !e.snapshots || j.alone || e.pages == nil || !e.pages.spares(e.active) {
 		return
 	}
 	seq, err := j.seq.fork(j.given)
 	if err != nil || seq.length() != j.given {
-		return // it saves time only
+		return // sharing only saves time
 	}
 	seq.slide()
 	e.prefixes.add(j.tokens[:j.given], seq, false)

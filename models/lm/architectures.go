@@ -9,71 +9,72 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// architecture is what a kind of model computes that others do not, and what its files call it. A
-// kind is one description: nothing else knows its name.
+// architecture says what a kind of model computes differently from others, and which names its
+// files use. This description is all that the package knows of a kind.
 type architecture struct {
 	kind string // model_type of config.json; "" where there are no such folders
-	// the same of folders that have the model in text_config, beside one of images; "" for none
+	// model_type of folders that have the model in text_config, next to a model for images; "" for
+	// none
 	wrapper string
 
 	gguf   string       // general.architecture of GGUF files
-	folder *tensorNames // names in folders,
+	folder *tensorNames // tensors' names in folders,
 	file   *tensorNames // and in GGUF files
-	// what config.json leaves out, anew for each
+	// defaults of config.json, a new value for each model
 	usual func() configFile
 
 	activation  nn.Activation
-	pairs       bool // GGUF files have queries and keys in pairs that rotations turn
+	pairs       bool // GGUF files have channels of queries and keys that rotate together as neighbours
 	qkvBias     bool // folders have biases of queries, keys and values
-	biasKey     bool // attention_bias says it, of the output, too
+	biasKey     bool // attention_bias says whether queries, keys, values and output have biases
 	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
 	qkNorm      bool // queries and keys are normed, head by head
-	normsAfter  bool // of what attention and the network return, too
+	normsAfter  bool // also the outputs of attention and of the feed-forward network
 	lessOne     bool // folders keep the weights of norms less 1
-	embeddings  bool // are multiplied by √Dim
+	embeddings  bool // embeddings are multiplied by √Dim
 	queryScalar bool // query_pre_attn_scalar says how scores are scaled
-	largest     int  // layers of the model whose scores a GGUF file scales by Dim/Heads
+	largest     int  // layers of the model whose scores a GGUF file scales by 1/√(Dim/Heads)
 
 	window     windowRule
-	period     int     // the last of each period layers has no window; 0: as window says
-	localTheta float64 // base of rotations of layers with a window; 0: as of all
+	period     int     // the last of each period layers has no window; 0: see window
+	localTheta float64 // base of the rotations of layers with a window; 0: as in all layers
 
-	scoreCap float64 // what GGUF files leave out; -1 where the model has none
+	scoreCap float64 // defaults of GGUF files; -1 where the model has none
 	logitCap float64
 
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
-	allExperts   bool    // folders cannot say that layers have none, or how shares are made
-	states       bool    // of some layers; attention of the others is gated
-	sinks        bool    // of each head
+	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
+	states       bool    // some layers keep states, and attention of the others is gated
+	sinks        bool    // one for each head
 	limit, alpha float64 // of the clamped gate; 0 for activation
 }
 
-// windowRule says what sliding_window means in config.json.
+// windowRule says which layers sliding_window in config.json concerns.
 type windowRule int
 
 const (
-	noWindow       windowRule = iota // it has to be null
-	windowOfAll                      // all layers have it
+	noWindow       windowRule = iota // none: it must be null
+	windowOfAll                      // all layers
 	windowOfLast                     // layers from max_window_layers on, if use_sliding_window
 	windowOfPeriod                   // all but each period's last
 )
 
-// mixtureKind says what experts a kind has.
+// mixtureKind says how a kind's experts work.
 type mixtureKind int
 
 const (
 	noExperts     mixtureKind = iota
-	sharedExperts             // and one beside them, shares as the router's softmax over all has them
-	manyExperts               // GGUF files mean shares that add up to 1, folders have norm_topk_prob
-	biasedExperts             // with biases, in MXFP4 in folders
+	sharedExperts             // and a shared one; weights are the router's softmax over all
+	manyExperts               // weights add up to 1 in GGUF files; folders have norm_topk_prob
+	biasedExperts             // with biases; in MXFP4 in folders
 )
 
 const geluTanh = "gelu_pytorch_tanh"
 
-// architectures are the kinds of models that are known.
+// architectures are the known kinds of models.
 var architectures = []architecture{
 	{kind: "llama", gguf: "llama", folder: &folderNames,
 		file: &ggufNames, activation: nn.SiLU, pairs: true, biasKey: true, ffnBiasKey: true,
@@ -171,18 +172,18 @@ var architectures = []architecture{
 			f := usualStates()
 			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(2), new(256), new(8), new(512)
 			f.SharedFFN, f.Normalized = new(512), new(true)
-			f.FFN = 512 // of layers without experts, which there are not
+			f.FFN = 512 // of layers without experts, of which there are none
 			return f
 		}},
 }
 
-// usualQwen is what folders of Qwen 2 and 3 leave out.
+// usualQwen has the defaults of folders of Qwen 2 and 3.
 func usualQwen(head *int) configFile {
 	return configFile{Epsilon: 1e-6, KVHeads: new(32), HeadDim: head, UseWindow: new(false),
 		Window: new(4096), FullLayers: 28}
 }
 
-// usualStates is what folders leave out of kinds with states.
+// usualStates has the defaults of folders of kinds with states.
 func usualStates() configFile {
 	return configFile{Epsilon: 1e-6, HeadDim: new(256), Rotated: new(0.25), Interval: new(4),
 		ConvWidth: new(4), StateKeyDim: new(128), StateValueDim: new(128), StateKeyHeads: new(16),
@@ -192,8 +193,8 @@ func usualStates() configFile {
 // activationNames are the names of activations in config.json.
 var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh}
 
-// architectureOf finds a kind by one of its names in some files, which names take from it. The
-// error lists all of them.
+// architectureOf finds a kind by one of the names that the functions return. key is the file's key
+// for errors, which list all names.
 func architectureOf(key, value string, names ...func(*architecture) string) (*architecture,
 	error) {
 	var all []string
@@ -217,7 +218,7 @@ func (a *architecture) kindName() string    { return a.kind }
 func (a *architecture) wrapperName() string { return a.wrapper }
 func (a *architecture) ggufName() string    { return a.gguf }
 
-// apply sets what a kind computes in both sorts of files.
+// apply sets what a kind computes, for folders and for GGUF files.
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)

@@ -7,66 +7,66 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// config is the shape of a model, as its folder gives it or its type implies.
+// config is the shape of a model, read from its files or implied by its type.
 type config struct {
 	Layers, Dim, Heads, KVHeads, HeadDim, FFN, Vocab int
-	Further                                          int // layers after these, which are not read
+	Further                                          int // layers after these, which are not loaded
 	Epsilon                                          float64
 	Tied                                             bool  // the last matrix is the embedding
 	Stop                                             []int // tokens that end an answer
 	Activation                                       nn.Activation
 	rotations
-	QKVBias, OutBias, FFNBias bool // of which matrices
-	QKNorm                    bool // of queries and keys, head by head
-	NormsAfter                bool // of what attention and the network return
+	QKVBias, OutBias, FFNBias bool // matrices that have a bias
+	QKNorm                    bool // queries and keys are normed, head by head
+	NormsAfter                bool // the outputs of attention and of the network are normed
 	LessOne                   bool // the file has the weights of norms less 1
-	// of those matrices for which the file has one
+	// matrices have a bias wherever the file has one
 	AnyBias bool
-	// pairs that rotations turn are neighbours in the file
+	// pairs of channels that rotate together are neighbours in the file
 	Interleaved bool
-	// how many tokens a token of each layer sees, itself and those before it; 0 for all
+	// tokens that a token of each layer sees, itself included; 0 for all
 	Windows []int
-	// how many tokens texts had at most in training, as the file or its scaling says; 0 if unknown
+	// longest texts of training, in tokens, by the file or its scaling; 0 if unknown
 	Trained int
 
 	EmbeddingScale float32 // 0 for none
-	ScoreScale     float32 // 0 for 1/√HeadDim
-	Sinks          bool    // each head has one
+	ScoreScale     float32 // 0: 1/√HeadDim
+	Sinks          bool    // one for each head
 	Experts        experts
 	States         states
-	Gated          bool // what attention returns, by a part of the matrix of queries
-	// of the gate of gpt-oss; 0 for Activation
+	Gated          bool // the output of attention is, by a part of the matrix of queries
+	// of the clamped gate of gpt-oss; 0: Activation is used
 	Limit, Alpha float32
-	Wrapped      bool // the file has the model in text_config, beside one of images
+	Wrapped      bool // the file has the model in text_config, next to one for images
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }
 
-// rotations turn queries and keys by their positions.
+// rotations describes how queries and keys are rotated by their positions.
 type rotations struct {
 	Theta      float64
-	LocalTheta float64 // of layers with a window, which are not stretched; 0 for as all
-	Rotated    int     // channels of a head
+	LocalTheta float64 // of layers with a window, without scaling; 0: as in all layers
+	Rotated    int     // channels of a head that are rotated
 	Scaling    scaling
-	Context    int // tokens of the longest text of the run
+	Context    int // most tokens of a sequence in this run
 }
 
-// experts are a mixture in the place of a feed-forward network.
+// experts describes a mixture of experts in place of a feed-forward network.
 type experts struct {
 	Count, Used, FFN int // 0 for no mixture
-	Shared           int // width of the network that all tokens use beside it; 0 for none
-	// the shares of those that a token uses add up to 1
+	Shared           int // width of a network that all tokens also use; 0 for none
+	// the weights of a token's experts add up to 1
 	Normalized bool
 	Biased     bool   // router and experts have biases
-	Dense      []bool // layers without; nil for none
+	Dense      []bool // layers without experts; nil for none
 }
 
-// of says whether a layer has a mixture.
+// of reports whether a layer has experts.
 func (e *experts) of(layer int) bool {
 	return e.Count > 0 && (e.Dense == nil || !e.Dense[layer])
 }
 
-// check takes the names of keys in a file.
+// check refuses experts that do not fit. Its arguments are the file's names of the keys.
 func (e *experts) check(count, used, width string) error {
 	if e.Count == 0 {
 		return nil

@@ -24,18 +24,18 @@ type configFile struct {
 	Epsilon       float64           `json:"rms_norm_eps"`
 	Tied          bool              `json:"tie_word_embeddings"`
 	Activation    string            `json:"hidden_act"`
-	Activation2   string            `json:"hidden_activation"` // instead of hidden_act, of gemma
+	Activation2   string            `json:"hidden_activation"` // of gemma, instead of hidden_act
 	AttentionBias bool              `json:"attention_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
-	FullLayers    int               `json:"max_window_layers"` // the first ones, of qwen2 and qwen3
+	FullLayers    int               `json:"max_window_layers"` // of qwen: the first ones have no window
 	LayerTypes    []string          `json:"layer_types"`
 	Stop          weights.OneOrMore `json:"eos_token_id"`
 	Positions     float64           `json:"max_position_embeddings"`
 	Theta         *float64          `json:"rope_theta"`
 	Scaling       *scaling          `json:"rope_scaling"`
-	Rope          *scaling          `json:"rope_parameters"` // where newer files keep both
+	Rope          *scaling          `json:"rope_parameters"` // newer files: base and scaling
 	// keys that only some kinds have
 	ScoreCap    *float64 `json:"attn_logit_softcapping"`
 	LogitCap    *float64 `json:"final_logit_softcapping"`
@@ -47,17 +47,17 @@ type configFile struct {
 	Rotated     *float64 `json:"partial_rotary_factor"`
 	// of experts
 	Experts      *int     `json:"num_experts"`
-	LocalExperts *int     `json:"num_local_experts"` // as others call it
+	LocalExperts *int     `json:"num_local_experts"` // the same in some kinds
 	Used         *int     `json:"num_experts_per_tok"`
 	ExpertFFN    *int     `json:"moe_intermediate_size"`
 	SharedFFN    *int     `json:"shared_expert_intermediate_size"`
 	Normalized   *bool    `json:"norm_topk_prob"`
-	Step         *int     `json:"decoder_sparse_step"` // the last of that many layers has experts
+	Step         *int     `json:"decoder_sparse_step"` // the last layer of that many has experts
 	DenseLayers  []int    `json:"mlp_only_layers"`
 	QKVBias      *bool    `json:"qkv_bias"`
 	Limit        *float64 `json:"swiglu_limit"`
 	// of layers that keep states
-	Interval      *int  `json:"full_attention_interval"` // the last of that many does not
+	Interval      *int  `json:"full_attention_interval"` // the last layer of that many does not
 	ConvWidth     *int  `json:"linear_conv_kernel_dim"`
 	StateKeyDim   *int  `json:"linear_key_head_dim"`
 	StateValueDim *int  `json:"linear_value_head_dim"`
@@ -72,7 +72,7 @@ type configFile struct {
 	usualTheta float64
 }
 
-// quantized is how weights are kept.
+// quantized says how weights are stored.
 type quantized struct {
 	Method string   `json:"quant_method"`
 	Not    []string `json:"modules_to_not_convert"`
@@ -80,7 +80,8 @@ type quantized struct {
 
 func (q quantized) String() string { return fmt.Sprintf("{quant_method: %q}", q.Method) }
 
-// readConfig reads config.json and what generation_config.json says instead of it.
+// readConfig reads config.json, and generation_config.json, which overrides the tokens that end an
+// answer.
 func readConfig(l *weights.Loader) (config, *tensorNames) {
 	const file, generation = "config.json", "generation_config.json"
 	var kind struct {
@@ -118,7 +119,7 @@ func readConfig(l *weights.Loader) (config, *tensorNames) {
 	return c, f.of.folder
 }
 
-// wrapper is a config.json of a model for images and texts, of which the second part is read.
+// wrapper is the config.json of a model for images and texts. text_config is read.
 type wrapper struct {
 	ModelType string            `json:"model_type"`
 	Text      *configFile       `json:"text_config"`
@@ -126,7 +127,7 @@ type wrapper struct {
 	Stop      weights.OneOrMore `json:"eos_token_id"`
 }
 
-// readWrapper reads what such a file says of texts.
+// readWrapper reads the configuration for texts.
 func readWrapper(l *weights.Loader, file string, a *architecture) configFile {
 	f := a.usual()
 	f.ModelType = a.kind
@@ -145,7 +146,7 @@ func readWrapper(l *weights.Loader, file string, a *architecture) configFile {
 	return f
 }
 
-// checkStop refuses tokens that never come.
+// checkStop refuses tokens outside the vocabulary, which never come.
 func (c *config) checkStop() error {
 	for _, token := range c.Stop {
 		if token < 0 || token >= c.Vocab {
@@ -155,7 +156,8 @@ func (c *config) checkStop() error {
 	return nil
 }
 
-// config is the model that a file means. What this engine would compute wrongly is an error.
+// config returns the model that a file describes. Anything that this engine would compute wrongly
+// is an error.
 func (f *configFile) config() (config, error) {
 	a, err := architectureOf("model_type", f.ModelType, (*architecture).kindName)
 	if err != nil {
@@ -192,7 +194,7 @@ func (f *configFile) checkShape(c *config) error {
 	return c.checkShape("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps")
 }
 
-// checkShape takes the names of keys in a file.
+// checkShape refuses shapes that do not fit. Its arguments are the file's names of the keys.
 func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 	switch {
 	case c.Heads%c.KVHeads != 0:
@@ -205,10 +207,10 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 	return nil
 }
 
-// checkLayers refuses layers of other kinds.
+// checkLayers refuses kinds of layers that this engine does not have.
 func (f *configFile) checkLayers(*config) error {
 	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
-	if f.of.queryScalar { // these kinds have hidden_act of no effect, too
+	if f.of.queryScalar { // these kinds ignore hidden_act
 		said, key = f.Activation2, "hidden_activation"
 	} else if f.Activation2 != "" {
 		return fmt.Errorf("hidden_activation is %q, want it only for gemma", f.Activation2)
@@ -219,7 +221,7 @@ func (f *configFile) checkLayers(*config) error {
 	return nil
 }
 
-// checkKeys refuses keys that a kind does not have.
+// checkKeys refuses keys that the kind of model does not have.
 func (f *configFile) checkKeys(*config) error {
 	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
 	for _, k := range []struct {
@@ -260,7 +262,7 @@ func (f *configFile) checkKeys(*config) error {
 	return nil
 }
 
-// valueOf is what a key says, nil if it is not there.
+// valueOf returns the value of a key, nil if it is absent.
 func valueOf[T any](x *T) any {
 	if x == nil {
 		return nil
@@ -268,7 +270,7 @@ func valueOf[T any](x *T) any {
 	return *x
 }
 
-// scores says how scores and logits are scaled and bounded.
+// scores sets how scores and logits are scaled and capped.
 func (f *configFile) scores(c *config) error {
 	for _, s := range []struct {
 		key  string
@@ -292,7 +294,7 @@ func (f *configFile) scores(c *config) error {
 	return nil
 }
 
-// experts says which layers have some, and how many.
+// experts sets which layers have experts, and how many.
 func (f *configFile) experts(c *config) error {
 	if f.of.mixture == noExperts {
 		return nil
@@ -337,7 +339,7 @@ func (f *configFile) experts(c *config) error {
 	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
 }
 
-// states says which layers keep some, and of what shape.
+// states sets which layers keep states, and their shape.
 func (f *configFile) states(c *config) error {
 	if !f.of.states {
 		return nil
@@ -374,7 +376,7 @@ const (
 	statesLayer             = "linear_attention"
 )
 
-// windows says which layers have a window, and how large.
+// windows sets which layers have a window, and its size.
 func (f *configFile) windows(c *config) error {
 	window, err := f.windowSize()
 	if err != nil {
@@ -386,7 +388,7 @@ func (f *configFile) windows(c *config) error {
 	if period < 1 && f.of.window == windowOfPeriod {
 		return fmt.Errorf("sliding_window_pattern is %d, want 1 or more", period)
 	}
-	for i := range kinds { // what config.json implies
+	for i := range kinds { // the kinds that config.json implies
 		if kinds[i] = slidingLayer; window == 0 || f.of.window == windowOfLast && i < f.FullLayers ||
 			f.of.window == windowOfPeriod && (i+1)%period == 0 {
 			kinds[i] = fullLayer
@@ -403,9 +405,9 @@ func (f *configFile) windows(c *config) error {
 	return nil
 }
 
-// windowSize is that of the layers that have one, 0 if none has.
+// windowSize returns the window of the layers that have one, 0 if none has.
 func (f *configFile) windowSize() (int, error) {
-	// Models of other kinds than qwen have their window whatever use_sliding_window says.
+	// use_sliding_window only matters for qwen.
 	off := f.UseWindow != nil && !*f.UseWindow &&
 		(f.of.window == noWindow || f.of.window == windowOfLast)
 	if f.Window == nil || off {
@@ -418,8 +420,8 @@ func (f *configFile) windowSize() (int, error) {
 	return *f.Window, nil
 }
 
-// chooseLayers takes the kinds of layers from layer_types where the model lets them choose, and
-// refuses others than are implied where it does not.
+// chooseLayers reads the kinds of layers from layer_types if the model may choose them; otherwise
+// layer_types has to agree with the implied kinds.
 func (f *configFile) chooseLayers(kinds []string, free bool) error {
 	if n := len(f.LayerTypes); n > 0 && n != len(kinds) {
 		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, len(kinds))
@@ -437,7 +439,7 @@ func (f *configFile) chooseLayers(kinds []string, free bool) error {
 	return nil
 }
 
-// rotations takes rope_theta and its scaling from where a file has them.
+// rotations reads rope_theta and its scaling, which files have in several places.
 func (f *configFile) rotations(c *config) error {
 	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, &scaling{})
 	switch {
@@ -479,8 +481,8 @@ func (f *configFile) rotations(c *config) error {
 	return c.checkFactors(name)
 }
 
-// localRotations is the base of layers with a window, and the rotation of the others, which newer
-// files have beside each other.
+// localRotations returns the base of layers with a window and the rotation of the others, which
+// newer files have in one object.
 func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling, error) {
 	base := *cmp.Or(f.LocalTheta, &f.of.localTheta)
 	if s.Full == nil && s.Sliding == nil {
@@ -496,7 +498,7 @@ func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling,
 	return *cmp.Or(s.Sliding.Theta, &base), s.Full, nil
 }
 
-// partOfHeads says how many channels are rotated.
+// partOfHeads sets how many channels are rotated.
 func (f *configFile) partOfHeads(c *config) error {
 	part := *cmp.Or(c.Scaling.Rotated, f.Rotated, new(1.0))
 	c.Rotated = int(part * float64(c.HeadDim))

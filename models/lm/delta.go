@@ -10,21 +10,21 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// states is the shape of layers that keep a state for each head in the place of keys and values, by
-// the gated delta rule.
+// states is the shape of layers that keep a state for each head instead of keys and values, by the
+// gated delta rule.
 type states struct {
-	Layers           []bool // that are such; nil for none
-	KeyHeads, Heads  int    // Heads are those of values
+	Layers           []bool // which layers keep states; nil for none
+	KeyHeads, Heads  int    // Heads counts the heads of values
 	KeyDim, ValueDim int
-	Width            int  // of the convolution before
-	Interleaved      bool // state h takes the head h mod KeyHeads of keys, else h/(Heads/KeyHeads)
-	Negated          bool // the file has decays as they are
+	Width            int  // of the convolution before the states
+	Interleaved      bool // state h uses head h mod KeyHeads of keys, otherwise h/(Heads/KeyHeads)
+	Negated          bool // the file has decays as −e^A, not as A
 }
 
-// of says whether a layer keeps states.
+// of reports whether a layer keeps states.
 func (s *states) of(layer int) bool { return s.Layers != nil && s.Layers[layer] }
 
-// channels are those of the convolution: of queries, keys and values.
+// channels returns the channels of the convolution: queries, keys and values.
 func (s *states) channels() int { return 2*s.KeyHeads*s.KeyDim + s.Heads*s.ValueDim }
 
 func (s *states) config() linattn.Config {
@@ -36,7 +36,7 @@ func (s *states) config() linattn.Config {
 	return c
 }
 
-// check takes the names of keys in a file.
+// check refuses shapes that do not fit. Its arguments are the file's names of the keys.
 func (s *states) check(names ...string) error {
 	err := weights.Sizes(names, s.Width, s.KeyDim, s.ValueDim, s.KeyHeads, s.Heads)
 	if err == nil && s.Heads%s.KeyHeads != 0 {
@@ -48,21 +48,21 @@ func (s *states) check(names ...string) error {
 	return err
 }
 
-// delta is the weights of such a layer.
+// delta is the weights of a layer that keeps states.
 type delta struct {
 	qkv, z, b, a, out weights.Linear
 	conv              nn.ConvConfig
-	step              []float32 // is added to a,
-	decay             []float32 // which is multiplied by this: −e^A
+	step              []float32 // added to a,
+	decay             []float32 // which is multiplied by decay, −e^A
 	norm              []float32 // of the outputs of a head
 }
 
-// delta reads a layer that keeps states.
+// delta loads a layer that keeps states.
 func (b *layerBuilder) delta(n *layerNames) *delta {
 	s, d := &b.States, &delta{}
 	k, v := s.KeyHeads*s.KeyDim, s.Heads*s.ValueDim
 	if n.qkvz != "" && (n.mixed == "" || b.Has(b.at+n.qkvz+".weight")) {
-		// each head of keys is followed by its values
+		// the values of a head of keys follow it
 		group := []int{s.KeyDim, s.KeyDim, v / s.KeyHeads, v / s.KeyHeads}
 		rows := groupRows(s.KeyHeads, group...)
 		d.qkv = b.linear(b.rows(n.qkvz, 2*k+2*v, slices.Concat(rows[:3]...)), b.Dim, false)
@@ -81,7 +81,7 @@ func (b *layerBuilder) delta(n *layerNames) *delta {
 	}
 	d.out = b.linear(b.part(n.stateOut, b.Dim), v, false)
 	shape := []int{s.channels(), s.Width}
-	if !s.Negated { // as folders have it
+	if !s.Negated { // folders have A
 		shape = []int{s.channels(), 1, s.Width}
 	}
 	d.conv = nn.ConvConfig{Channels: s.channels(), Width: s.Width, Activation: nn.SiLU,
@@ -97,12 +97,13 @@ func (b *layerBuilder) delta(n *layerNames) *delta {
 	return d
 }
 
-// rows is a part of a tensor's outputs.
+// rows returns the weights of some outputs of a tensor.
 func (b *layerBuilder) rows(name string, all int, order []int) weights.Part {
 	return weights.Part{Name: b.at + name, Out: len(order), Of: all, Order: order}
 }
 
-// groupRows are the rows of each kind, where every group has some of each kind after one another.
+// groupRows returns the rows of each kind where every group has rows of each kind, one kind after
+// another.
 func groupRows(groups int, sizes ...int) [][]int {
 	rows, at := make([][]int, len(sizes)), 0
 	for range groups {
@@ -115,13 +116,13 @@ func groupRows(groups int, sizes ...int) [][]int {
 	return rows
 }
 
-// stateful is what a runner computes in layers that keep states.
+// stateful is the buffers of a runner for layers that keep states.
 type stateful struct {
 	mixed, z, beta, decay, outputs []float32
 	queries                        []int
 }
 
-// delta sets the hidden rows to what a layer's states make of the normed ones.
+// delta computes the hidden rows from the normed rows in a layer that keeps states.
 func (r *runner) delta(i int, d *delta, pieces []piece) {
 	s, x, shape := &r.stateful, len(r.normed)/r.Dim, &r.States
 	r.multiply(r.normed, product{&s.mixed, &d.qkv}, product{&s.z, &d.z}, product{&s.beta, &d.b},
@@ -145,7 +146,7 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 	each := func(row []float32) attn.Tensor {
 		return attn.Tensor{Data: row, B: 1, H: 1, L: x, D: shape.Heads, SB: 1, SH: 1, SL: attn.Broadcast}
 	}
-	// As linattn.Decay, of −e^A in the place of A: that is what GGUF files have, and exact.
+	// This is linattn.Decay with −e^A for A: GGUF files have that, and it is exact.
 	r.try(nn.Add(r.pool, rows, rows, each(d.step)))
 	r.try(nn.Activate(r.pool, rows, rows, nn.Softplus))
 	r.try(nn.Gate(r.pool, rows, rows, each(d.decay), nn.None))
@@ -160,11 +161,11 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 	r.multiply(s.outputs, product{&r.hidden, &d.out})
 }
 
-// layerState is what a layer keeps of a sequence.
+// layerState is the state of a sequence in one layer.
 type layerState struct {
 	conv  *nn.Conv
 	state *linattn.State
-	mark  int // tokens to which it can go back
+	mark  int // length in tokens to which it can go back
 }
 
 func newKept(d *delta, s *states) (layerState, error) {
@@ -176,7 +177,7 @@ func newKept(d *delta, s *states) (layerState, error) {
 	return layerState{conv: conv, state: state}, err
 }
 
-// fork is the first n tokens for another sequence, if the state can go back there.
+// fork returns the first n tokens for another sequence, if the state can go back to them.
 func (k layerState) fork(n int) (layerState, bool) {
 	f := layerState{k.conv.Fork(), k.state.Fork(), k.mark}
 	if f.state.Truncate(n) != nil || f.conv.Truncate(n) != nil {
@@ -188,6 +189,6 @@ func (k layerState) fork(n int) (layerState, bool) {
 
 func (k layerState) release() {
 	if k.state != nil {
-		_ = k.state.Close() // it is open, so nothing can fail
+		_ = k.state.Close() // it is open, so Close cannot fail
 	}
 }

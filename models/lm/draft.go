@@ -7,22 +7,22 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// drafter guesses the next tokens of jobs by a second, smaller model. The first model computes the
-// logits of all guesses in one step, as it would one by one, and each token is chosen by them as
-// ever: a guess that was chosen, too, saves a step, and another one costs only its row.
+// drafter guesses the next tokens of jobs with a second, smaller model (speculative decoding). The
+// first model computes the logits after all guesses in one step, and tokens are chosen by these as
+// without guesses: a right guess saves a step, a wrong one costs its row.
 type drafter struct {
 	runner
-	tokens      int // that both models have
-	most        int // guesses at a time
-	reads       int // tokens of prompts at a time
+	tokens      int // tokens of the vocabularies that both models have
+	most        int // most guesses at a time
+	reads       int // tokens of prompts in a step of the second model
 	seqs        map[*job]*drafted
-	last        *drafted // of a job that has ended, with which another one may go on
-	made        int      // guesses
+	last        *drafted // of an ended job, with which another job may continue
+	made        int      // guesses so far
 	jobs, whose []*job   // of one call
 	pieces      []piece
 }
 
-// drafted is what the second model has read of a job.
+// drafted is the second model's sequence of a job.
 type drafted struct {
 	seq    sequence
 	tokens []int32
@@ -35,15 +35,15 @@ func newDrafter(e *engine, s settings) (*drafter, error) {
 		return nil, fmt.Errorf("%w: Options.Guesses is %d and Options.Chunk %d, want at least 1 and 2",
 			attn.ErrOption, s.guesses, s.chunk)
 	}
-	// Layers with a window keep all tokens, since a sequence may go back.
+	// A sequence may go back, so layers with a window keep all tokens.
 	s.chunk, s.memory = s.context, 0
 	c, err := newPages(s.draft, &s, e.pool)
 	d.runner.cache = c
 	return d, err
 }
 
-// guess sets, for those of some jobs that decode, the next tokens that the second model would
-// choose, as many as each may still have but one.
+// guess sets guesses for the jobs that decode: the tokens that the second model would choose next,
+// as long as the job may have one token more than these.
 func (d *drafter) guess(jobs []*job) error {
 	d.jobs = d.jobs[:0]
 	for _, j := range jobs {
@@ -80,11 +80,11 @@ func (d *drafter) guess(jobs []*job) error {
 	return nil
 }
 
-// cannotRead reports whether a job has tokens that the second model does not have.
+// cannotRead reports whether a job has tokens that are not in the second model's vocabulary.
 func (d *drafter) cannotRead(j *job) bool { return int(slices.Max(j.tokens)) >= d.tokens }
 
-// read takes the tokens of a job through the model, all but the last, after which guesses begin.
-// Guesses that were not chosen are taken back.
+// read appends the tokens of a job to the second model's sequence, except the last one, after which
+// guesses begin. It drops guesses that were not chosen.
 func (d *drafter) read(j *job) (err error) {
 	x := d.seqs[j]
 	if x == nil {
@@ -103,7 +103,7 @@ func (d *drafter) read(j *job) (err error) {
 	return err
 }
 
-// begin is a sequence with what the last job's has in common with some tokens.
+// begin returns a sequence with the tokens that the last job's sequence has in common with these.
 func (d *drafter) begin(tokens []int32) (*drafted, error) {
 	if d.last == nil {
 		seq, err := d.runner.cache.newSequence()
@@ -116,7 +116,7 @@ func (d *drafter) begin(tokens []int32) (*drafted, error) {
 	return &drafted{seq: seq}, err
 }
 
-// forget keeps the sequence of a job that has ended for the next one.
+// forget keeps the sequence of an ended job for the next one.
 func (d *drafter) forget(j *job) {
 	x := d.seqs[j]
 	if x == nil {
@@ -128,8 +128,8 @@ func (d *drafter) forget(j *job) {
 	d.last = x
 }
 
-// sameTokens refuses a second model that has other tokens than the first. Of some numbers only one
-// of them may have a token: models of one family differ in rows that no token has.
+// sameTokens refuses a second model whose tokens differ. A number may be a token in one model only:
+// models of one family differ in unused rows.
 func sameTokens(second, first *Model) error {
 	for token := range int32(min(second.net.Vocab, first.net.Vocab)) {
 		got, want := second.tokenizer.Text(token), first.tokenizer.Text(token)

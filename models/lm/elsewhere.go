@@ -9,22 +9,23 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// CacheConfig is what a [Cache] keeps: keys and values of Layers layers, with KVHeads heads of
-// HeadDim elements each, in two formats.
+// CacheConfig describes the keys and values that a [Cache] keeps: of Layers layers with KVHeads
+// heads of HeadDim elements, in two formats.
 type CacheConfig struct {
 	Layers, KVHeads, HeadDim int
 	Keys, Values             attn.Format
 	Context                  int // most tokens of a sequence
 }
 
-// Cache keeps keys and values of sequences elsewhere than in this process, and attends over them
-// there. Calls come one after another. Where keys and values are changes no bit of an answer.
+// Cache keeps the keys and values of sequences outside of this process, and computes attention over
+// them there. Calls come one after another. Answers have the same bits as with pages in this
+// process.
 type Cache interface {
 	// NewSequence returns a sequence without tokens.
 	NewSequence() (CacheSequence, error)
-	// Step appends rows of keys and values to a layer of sequences and writes to dst what rows of
-	// queries, which are their last tokens, see of them: as [attn.AttendSequences] with opt, whose
-	// QueryLens says how many rows each sequence has.
+	// Step appends rows of keys and values to a layer of sequences and writes to dst the attention of
+	// rows of queries, which belong to the last tokens: [attn.AttendSequences] with opt, whose
+	// QueryLens are the rows of each sequence.
 	Step(layer int, dst, q, k, v attn.Tensor, seqs []CacheSequence, opt *attn.Options) error
 }
 
@@ -34,18 +35,18 @@ type CacheSequence interface {
 	Release()
 }
 
-// remote is a cache elsewhere.
+// remote is a cache outside of this process.
 type remote struct {
 	*model
 	to       Cache
 	integers bool
-	page     int // bytes of one in all layers
+	page     int // bytes of a page in all layers
 	open     map[*far]bool
 	seqs     []CacheSequence // of one step
-	queries  []int           // likewise
+	queries  []int           // of one step
 }
 
-// far is a sequence of such a cache.
+// far is a sequence of a remote cache.
 type far struct {
 	CacheSequence
 	cache *remote
@@ -89,15 +90,15 @@ func (c *remote) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 	return c.to.Step(layer, dst, q, k, v, c.seqs, c.options(layer, c.queries, c.integers))
 }
 
-// states: there are none.
+// states: a remote cache has none.
 func (c *remote) states(int, []piece) ([]*nn.Conv, []*linattn.State, error) {
 	return nil, nil, errors.New("layers that keep states have none in Options.Cache")
 }
 
-// forks: a cache keeps the tokens of one sequence apart from others.
+// forks: a remote cache does not share tokens between sequences.
 func (c *remote) forks() bool { return false }
 
-// inUse is what a store of this process would need.
+// inUse returns the bytes that a store of this process would need.
 func (c *remote) inUse() (bytes int) {
 	for s := range c.open {
 		bytes += pagesOf(s.length()) * c.page
@@ -117,14 +118,14 @@ func (s *far) reach(int) int { return 0 }
 
 func (s *far) fork(int) (sequence, error) { return s.cache.newSequence() }
 
-// mark: there is no way back.
+// mark does nothing: a remote sequence cannot go back.
 func (s *far) mark() {}
 
 func (s *far) back(int) error {
 	return errors.New("a sequence of Options.Cache does not go back")
 }
 
-// slide leaves the cache what it has.
+// slide does nothing: the remote cache keeps all tokens.
 func (s *far) slide() {}
 
 func (s *far) release() {

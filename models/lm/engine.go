@@ -9,57 +9,58 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// settings are what an engine runs with. No logits depend on them, but for the formats of keys and
-// values and for integers.
+// settings are the parameters of an engine. Logits depend on the formats of keys and values and on
+// integers, and on nothing else here.
 type settings struct {
 	workers  int
-	places   int         // jobs at a time
-	chunk    int         // tokens of prompts in a step, so that who decodes does not wait for long
-	context  int         // tokens of a sequence
+	places   int         // most jobs at a time
+	chunk    int         // most tokens of prompts in a step, which others wait for
+	context  int         // most tokens of a sequence
 	memory   int64       // bytes of keys, values and states
 	keys     attn.Format // of the cache
-	values   attn.Format // 0: as keys
-	integers bool        // matrices multiply in integers, and attention where the cache has them
+	values   attn.Format // 0: the same as keys
+	integers bool        // matrices multiply in integers; attention, if the cache has them
 	draft    *model      // guesses tokens; nil for none
 	guesses  int         // at a time
 	cache    func(CacheConfig) (Cache, error)
 }
 
-// attendsInIntegers reports whether attention multiplies integers, as matrices do: where keys and
-// values are integers.
+// attendsInIntegers reports whether attention multiplies integers as matrices do: it does if keys
+// and values are integers.
 func (s *settings) attendsInIntegers() bool {
 	return s.integers && s.keys >= attn.I8 && (s.values == 0 || s.values >= attn.I8)
 }
 
-// engine takes the jobs of any number of callers through a model, in steps of one batch each
-// (continuous batching): a prompt joins as soon as there is a place, while others decode. One
-// goroutine steps. It owns the sequences of all jobs that have begun; callers own their choices.
+// engine runs the jobs of any number of callers through a model, in steps of one batch each
+// (continuous batching): a new prompt joins as soon as there is a place, while others decode. One
+// goroutine runs the steps. It owns the sequences of all jobs that have begun; callers choose the
+// tokens.
 type engine struct {
 	runner
 	settings  settings
-	pages     *pages // nil where keys and values are elsewhere
+	pages     *pages // nil where keys and values are in a Cache
 	prefixes  prefixes
-	snapshots bool     // layers with windows or states have no way back: prompts are kept as they end
+	snapshots bool     // layers with windows or states cannot go back: prompts are kept at their end
 	drafter   *drafter // nil for none
-	active    []*job   // in the order in which they came
+	active    []*job   // in the order of their arrival
 	batch     batch
 	meter     meter
 
-	mu      sync.Mutex // guards what follows, and the phases and tokens of jobs
-	waiting []*job     // in the order in which they came
+	mu      sync.Mutex // guards the fields below, and the phases and tokens of jobs
+	waiting []*job     // in the order of their arrival
 	closing bool
-	wake    chan struct{} // holds one: something changed for the stepping goroutine
-	ended   chan struct{} // closed when that goroutine is gone
+	wake    chan struct{} // holds one: something changed for the goroutine of steps
+	ended   chan struct{} // closed when that goroutine has ended
 	late    *time.Timer
-	buffer  int        // of logits: two of them take turns where callers still choose
-	other   []float32  // logits in the buffer that has no turn
-	lent    [2]bool    // buffers by which callers still choose
-	idle    []*Session // have sequences, and no call uses them; the most recently used is the last
-	calls   int        // of sessions, which run
-	freed   bool       // what the engine holds
+	buffer  int        // the current buffer of logits; two alternate while callers choose
+	other   []float32  // the other buffer
+	lent    [2]bool    // buffers that callers still read
+	idle    []*Session // sessions with a sequence and without a call, the most recently used one last
+	calls   int        // running calls of sessions
+	freed   bool       // the engine's memory was freed
 }
 
-// newEngine starts the goroutine that steps.
+// newEngine starts the goroutine of steps.
 func newEngine(m *model, s settings) (*engine, error) {
 	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), late: time.NewTimer(time.Hour)}
@@ -72,7 +73,7 @@ func newEngine(m *model, s settings) (*engine, error) {
 	return e, nil
 }
 
-// open makes the caches.
+// open creates the caches.
 func (e *engine) open() (err error) {
 	if e.settings.cache != nil {
 		e.runner.cache, err = newRemote(e.model, &e.settings)
@@ -85,7 +86,8 @@ func (e *engine) open() (err error) {
 	return err
 }
 
-// close ends the engine: callers that wait get ErrClosed. It reports false if that was done before.
+// close ends the engine: waiting callers get ErrClosed. It reports false if the engine was closed
+// before.
 func (e *engine) close() bool {
 	e.mu.Lock()
 	before := e.closing
@@ -102,7 +104,7 @@ func (e *engine) close() bool {
 	return true
 }
 
-// enter begins a call of a session, which has its sequence for itself until exit.
+// enter begins a call of a session, which owns its sequence until exit.
 func (e *engine) enter(s *Session) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +116,7 @@ func (e *engine) enter(s *Session) error {
 	return nil
 }
 
-// exit ends a call of a session. A job may wait for the pages that it has left.
+// exit ends a call of a session. It wakes a job that may wait for the session's pages.
 func (e *engine) exit(s *Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +130,7 @@ func (e *engine) exit(s *Session) {
 	e.signal()
 }
 
-// freeUnused frees what the engine holds after its goroutine and the calls of sessions have ended.
+// freeUnused frees the engine's memory when its goroutine and the calls of sessions have ended.
 func (e *engine) freeUnused() {
 	select {
 	case <-e.ended:
@@ -141,8 +143,9 @@ func (e *engine) freeUnused() {
 	}
 }
 
-// dropIdle releases what is not in use: the least recently used prefix, or if there is none the
-// sequence of a session, which computes its tokens again. It reports whether there was one.
+// dropIdle releases a sequence that is not in use: the least recently used prefix, or if there is
+// none the sequence of a session, which computes its tokens again later. It reports whether there
+// was one.
 func (e *engine) dropIdle() bool {
 	if e.prefixes.drop() {
 		return true
@@ -169,22 +172,22 @@ func (e *engine) free() {
 	if e.runner.cache != nil {
 		e.runner.cache.close()
 	}
-	_ = e.pool.Close() // nobody uses it
+	_ = e.pool.Close() // no call uses it
 }
 
-// signal wakes the stepping goroutine.
+// signal wakes the goroutine of steps.
 func (e *engine) signal() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // it will see this change, too
+	default: // a signal is pending
 	}
 }
 
-// batch is what one step takes through the model.
+// batch is what one step computes.
 type batch struct {
 	jobs   []*job
 	pieces []piece
-	wanted []int // rows of logits of each piece
+	wanted []int // rows of logits wanted of each piece
 	read   int   // tokens of prompts
 	made   int   // jobs that decode
 }
@@ -196,7 +199,7 @@ func (b *batch) clear() {
 	b.made = 0
 }
 
-// run steps until the engine is closed.
+// run computes steps until the engine is closed.
 func (e *engine) run() {
 	defer close(e.ended)
 	for e.prepare() {
@@ -213,7 +216,7 @@ func (e *engine) run() {
 	e.abandon()
 }
 
-// prepare finds what the next step computes. It reports whether the engine goes on.
+// prepare determines what the next step computes. It reports whether the engine continues.
 func (e *engine) prepare() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,7 +229,7 @@ func (e *engine) prepare() bool {
 	return true
 }
 
-// settle applies what callers decided since the last step.
+// settle applies the decisions of callers since the last step.
 func (e *engine) settle() {
 	leaves := func(j *job) bool {
 		if j.phase != leaving {
@@ -244,8 +247,8 @@ func (e *engine) settle() {
 	e.active = slices.DeleteFunc(e.active, leaves)
 }
 
-// gather makes the batch: the next token of each job that decodes, and of prompts, in the order of
-// their arrival, as many tokens as a step may have.
+// gather makes the batch: the next token of each job that decodes and, in the order of arrival, as
+// many tokens of prompts as a step may have.
 func (e *engine) gather() {
 	b := &e.batch
 	b.clear()
@@ -271,7 +274,7 @@ func (e *engine) gather() {
 	}
 }
 
-// compute takes the batch through the model, with guesses of the tokens that come next.
+// compute runs the batch, with guesses of the next tokens.
 func (e *engine) compute() error {
 	if err := e.guess(); err != nil {
 		return err
@@ -285,7 +288,7 @@ func (e *engine) compute() error {
 	return e.forward(e.batch.pieces, e.batch.wanted)
 }
 
-// guess asks the second model, if there is one, for tokens of the jobs that decode.
+// guess lets the second model, if there is one, guess tokens of the jobs that decode.
 func (e *engine) guess() error {
 	if e.drafter == nil {
 		return nil
@@ -304,7 +307,7 @@ func (e *engine) guess() error {
 	return nil
 }
 
-// deliver hands logits to the callers whose jobs have them, and lets all sequences forget what no
+// deliver hands logits to the callers of their jobs, and lets all sequences drop tokens that no
 // later token sees.
 func (e *engine) deliver(err error, took time.Duration) {
 	e.mu.Lock()
@@ -336,8 +339,8 @@ func (e *engine) deliver(err error, took time.Duration) {
 	e.meter.peak = max(e.meter.peak, e.meter.used)
 }
 
-// linger waits a moment for callers that are choosing, so that all decode in one step. Nobody waits
-// for a reader that is busy with a token, or for a caller that was late the last time.
+// linger waits a moment for callers that are choosing, so that all decode in one step. It does not
+// wait for a reader that is busy with a token, or for a caller that was late the last time.
 func (e *engine) linger(took time.Duration) {
 	patience := min(max(took/8, time.Millisecond), 10*time.Millisecond)
 	e.late.Reset(patience)
@@ -349,11 +352,11 @@ func (e *engine) linger(took time.Duration) {
 		}
 	}
 	e.late.Stop()
-	e.signal() // what came meanwhile is not lost
+	e.signal() // what came in the meantime is not lost
 }
 
-// choosing counts the jobs whose callers choose their next token, and notes whether any has
-// logits.
+// choosing returns the number of jobs whose callers choose their next token, and notes whether any
+// has logits.
 func (e *engine) choosing(patience time.Duration) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -369,7 +372,7 @@ func (e *engine) choosing(patience time.Duration) (n int) {
 	return n
 }
 
-// abandon lets go of all jobs of an engine that is closing.
+// abandon ends all jobs of an engine that is closing.
 func (e *engine) abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -381,7 +384,7 @@ func (e *engine) abandon() {
 	e.prefixes.clear()
 }
 
-// release ends a job: its sequence goes back to its session, or becomes a prefix of others.
+// release ends a job: its sequence returns to its session or becomes a prefix for others.
 func (e *engine) release(j *job) {
 	if e.drafter != nil {
 		e.drafter.forget(j)
@@ -393,7 +396,7 @@ func (e *engine) release(j *job) {
 	close(j.gone)
 }
 
-// keepPrefix keeps the sequence of a job for later ones, or releases it.
+// keepPrefix keeps the sequence of a job for later jobs, or releases it.
 func (e *engine) keepPrefix(j *job) {
 	if n := min(j.valid, j.seq.length()); n > 0 && !j.alone && e.runner.cache.forks() && !e.closing {
 		e.prefixes.add(j.tokens[:n], j.seq, !e.snapshots)

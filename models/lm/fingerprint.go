@@ -14,21 +14,21 @@ import (
 // contract is the version of attn's numeric contract.
 const contract = 2
 
-// fingerprint is computed once.
+// fingerprint is computed once for a model.
 type fingerprint struct {
 	once sync.Once
 	text string
 	err  error
-	path string // of the model's files; "" for a random one
+	path string // of the model's files; "" for a random model
 
-	tensors string // a sum of these, if Options.Pack has it
+	tensors string // their sum, if Options.Pack has it
 }
 
-// Fingerprint returns a SHA-256 sum in hexadecimal of all that decides the model's tokens: the
-// version of the numeric contract, the configuration as it is obeyed, tokenizer and chat template,
-// each tensor's name, type, shape and bytes, and the options that change bits: Weights, Products,
-// Keys and Values. Models of equal fingerprints give equal tokens for equal prompts and samplings.
-// The first call reads the model's files whole, unless Options.Pack has a sum of their tensors.
+// Fingerprint returns a SHA-256 sum in hexadecimal of everything that the model's tokens depend on:
+// the version of the numeric contract, the configuration in use, tokenizer and chat template, each
+// tensor's name, type, shape and bytes, and the options that change bits: Weights, Products, Keys
+// and Values. Models of equal fingerprints give equal tokens for equal prompts and samplings. The
+// first call reads the model's files whole, unless Options.Pack has a sum of their tensors.
 func (m *Model) Fingerprint() (string, error) {
 	f := &m.fingerprint
 	f.once.Do(func() {
@@ -40,10 +40,10 @@ func (m *Model) Fingerprint() (string, error) {
 	return f.text, f.err
 }
 
-// describe writes what a fingerprint is of.
+// describe writes the data that a fingerprint is the sum of.
 func (m *Model) describe(to hash.Hash) error {
 	shape := m.net.config
-	shape.Stop, shape.Context = nil, 0 // they change no logits, but for what long says
+	shape.Stop, shape.Context = nil, 0 // logits depend on them only by long
 	long := shape.Scaling.Type == longRope && m.net.long()
 	text, err := json.Marshal(shape)
 	if err != nil {

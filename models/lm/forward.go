@@ -9,37 +9,37 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
+// piece is tokens that continue a sequence: a part of a prompt, or the token generated last.
 type piece struct {
 	seq    sequence
 	tokens []int32
-	trace  *tracer // of the rows of layers; nil for none
+	trace  *tracer // of the rows that layers return; nil for none
 }
 
-// runner takes pieces of any number of sequences through the model at once: a row for each token,
-// of all pieces one after another.
+// runner runs pieces of any number of sequences through the model at once: a row for each token,
+// one piece after another.
 type runner struct {
 	*model
 	pool  *attn.Pool
 	cache cache
 
-	// rows of one call
+	// the rows of one call
 	x, normed, qk, v, heads, hidden, gate, up, active, last, logits []float32
 	tokens                                                          []int32 // of each row,
-	positions                                                       []int32 // where they are
+	positions                                                       []int32 // and its position
 	mixing
 	stateful
-	// of one product
+	// the products of one call of multiply
 	dsts     []attn.Tensor
 	linears  []*weights.Linear
 	matrices []*attn.Matrix
 	biases   [][]float32
-	// the first of a call, whose logits mean nothing
+	// the first error of a call, after which logits are invalid
 	err error
 }
 
-// forward appends the pieces to their sequences. It sets logits after some of the last tokens of
-// each piece, one of them if wanted is nil, all one after another.
+// forward appends the pieces to their sequences. It sets logits after the last wanted[i] tokens of
+// piece i, one after another; a nil wanted means one token of each.
 func (r *runner) forward(pieces []piece, wanted []int) error {
 	r.err = nil
 	r.begin(pieces)
@@ -53,13 +53,13 @@ func (r *runner) forward(pieces []piece, wanted []int) error {
 	return r.err
 }
 
-// someLogits are looked at together: they stay in the nearest cache.
+// someLogits is how many logits are checked together: they stay in the L1 cache.
 const someLogits = 2048
 
-// zeros times what is not finite is no zero.
+// zeros: 0 times a number that is not finite is not 0.
 var zeros [someLogits]float32
 
-// checkLogits refuses those from which no token can be chosen.
+// checkLogits refuses logits from which no token can be chosen.
 func checkLogits(logits []float32, vocab int) error {
 	for first := 0; first < len(logits); first += someLogits {
 		some := logits[first:min(first+someLogits, len(logits))]
@@ -73,7 +73,7 @@ func checkLogits(logits []float32, vocab int) error {
 	return nil
 }
 
-// begin looks up the tokens' embeddings and their positions.
+// begin looks up the embeddings and positions of the tokens.
 func (r *runner) begin(pieces []piece) {
 	r.tokens, r.positions = r.tokens[:0], r.positions[:0]
 	for _, p := range pieces {
@@ -89,7 +89,7 @@ func (r *runner) begin(pieces []piece) {
 // embedder looks up the embeddings of some tokens.
 type embedder runner
 
-const embeddedRows = 16 // at a time
+const embeddedRows = 16 // rows at a time
 
 func (e *embedder) Work(part int) {
 	for i := part * embeddedRows; i < min((part+1)*embeddedRows, len(e.tokens)); i++ {
@@ -99,7 +99,7 @@ func (e *embedder) Work(part int) {
 	}
 }
 
-// attention adds to each row what its token sees in the tokens before it.
+// attention adds to each row the output of a layer's attention.
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
 	if l.delta != nil {
@@ -123,8 +123,8 @@ func (r *runner) attention(i int, pieces []piece) {
 	r.join(l.attentionAfter, l.ffnNorm)
 }
 
-// join adds to each row what a part of the layer made of it, normed if there is a weight for that,
-// and norms it for the next part, if there is one.
+// join adds to each row the output of one part of the layer, normed if after is not nil, and norms
+// the sum for the next part unless next is nil.
 func (r *runner) join(after, next []float32) {
 	if after != nil {
 		r.rmsNorm(&r.hidden, r.hidden, after)
@@ -136,8 +136,8 @@ func (r *runner) join(after, next []float32) {
 	r.addNorm(&r.normed, r.x, r.hidden, next)
 }
 
-// queriesAndKeys computes those of the normed rows beside other products: rows of both, whose heads
-// are normed, if the model does that, and rotated together.
+// queriesAndKeys computes rows of queries and keys, and the other products, from the normed rows.
+// If the model does so, it norms their heads and rotates them together.
 func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.Tensor) {
 	d, heads, rows := r.HeadDim, r.Heads+r.KVHeads, len(r.normed)/r.Dim
 	r.qk = resize(r.qk, rows*heads*d)
@@ -156,7 +156,7 @@ func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.T
 	return q, k
 }
 
-// feedForward adds to each row what the layer's network makes of it.
+// feedForward adds to each row the output of the layer's network.
 func (r *runner) feedForward(i int) {
 	l := &r.layers[i]
 	if l.experts != nil {
@@ -171,14 +171,14 @@ func (r *runner) feedForward(i int) {
 	r.join(l.ffnAfter, next)
 }
 
-// dense is what a network makes of the normed rows.
+// dense computes a network of the normed rows.
 func (r *runner) dense(to *[]float32, l *decoderLayer) {
 	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
 	r.gated(&r.active, r.gate, r.up)
 	r.multiply(r.active, product{to, &l.down})
 }
 
-// finish computes logits of the rows that somebody asks for: the last ones of each piece.
+// finish computes the logits that are wanted: after the last rows of each piece.
 func (r *runner) finish(pieces []piece, wanted []int) {
 	r.last = r.last[:0]
 	end := 0
@@ -195,13 +195,13 @@ func (r *runner) finish(pieces []piece, wanted []int) {
 	r.bound(r.logits, r.LogitCap)
 }
 
-// product is rows that become those of a matrix.
+// product is a product with a matrix: dst becomes rows of its outputs.
 type product struct {
 	dst *[]float32
 	by  *weights.Linear
 }
 
-// multiply is dst = a·Wᵀ + bias for each of some matrices, beside those that were added. attn
+// multiply computes dst = a·Wᵀ + bias for some matrices, together with the products of also. attn
 // computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
 func (r *runner) multiply(a []float32, products ...product) {
 	for _, p := range products {
@@ -220,13 +220,13 @@ func (r *runner) multiply(a []float32, products ...product) {
 	r.matrices, r.biases = r.matrices[:0], r.biases[:0]
 }
 
-// also adds a product to those of the next multiply.
+// also adds a product to the next multiply.
 func (r *runner) also(dst attn.Tensor, by *weights.Linear) {
 	r.dsts, r.linears = append(r.dsts, dst), append(r.linears, by)
 	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.ProductBias())
 }
 
-// try notes the first error.
+// try keeps the first error.
 func (r *runner) try(err error) {
 	if r.err == nil {
 		r.err = err

@@ -6,7 +6,7 @@ func init() {
 	gauge.OfModel = func(m any) gauge.Engine { return m.(*Model).engine.gauge() }
 }
 
-// gauge is what the engine has computed, and what it has now.
+// gauge returns what the engine has computed, and its current load.
 func (e *engine) gauge() gauge.Engine {
 	e.mu.Lock()
 	defer e.mu.Unlock()

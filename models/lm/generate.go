@@ -12,39 +12,39 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// Generation says how an answer is made. The zero value takes the most likely tokens until one ends
-// the answer.
+// Generation says how an answer is generated. The zero value chooses the most likely tokens until
+// one of them ends the answer.
 type Generation struct {
-	// MaxTokens is the most tokens of the answer. 0, or more than Options.Context leaves, is what
-	// Context leaves.
+	// MaxTokens bounds the tokens of the answer. 0, or more than Options.Context leaves, means as many
+	// as Context leaves.
 	MaxTokens int
-	// Stop are texts that end the answer. They are not part of it, and count in what is generated
-	// only.
+	// Stop are texts that end the answer. They are not part of it, and are looked for in generated
+	// text only.
 	Stop     []string
 	Sampling Sampling
 	// Logits is called before each choice, on the goroutine that ranges over the answer, with the
-	// tokens so far and a number for each token of the vocabulary, after penalties. It may change the
-	// numbers: -Inf forbids a token. An error ends the answer with it. Both slices are valid until it
+	// tokens so far and the logit of each token of the vocabulary, after penalties. It may change the
+	// logits: -Inf forbids a token. An error ends the answer with it. Both slices are valid until it
 	// returns.
 	Logits func(tokens []int32, logits []float32) error
 	// Top is how many candidates each Token reports.
 	Top int
-	// Session is continued; nil: a sequence of its own.
+	// Session is the session to continue; nil: the answer has its own sequence.
 	Session *Session
-	// Variables are passed to the chat template by Chat, as enable_thinking or reasoning_effort.
+	// Variables are passed to the chat template by Chat, such as enable_thinking or reasoning_effort.
 	Variables map[string]any
 }
 
 // Token is a part of an answer.
 type Token struct {
 	ID int32
-	// Text is what the answer goes on with: whole characters, none of a text that ends the answer.
-	// What may become one of these waits.
+	// Text is the next part of the answer's text: whole characters, and nothing of a text in
+	// Generation.Stop. What may become one of these is held back.
 	Text string
 	// LogProb is the natural logarithm of the token's probability by the logits after penalties and
-	// Generation.Logits, before Temperature and what follows it.
+	// Generation.Logits, before Temperature and the steps after it.
 	LogProb float32
-	// Top are the most likely candidates, by falling probability. They are valid until the next token.
+	// Top are the most likely candidates, in descending order. They are valid until the next token.
 	Top []Candidate
 	End End
 }
@@ -55,13 +55,13 @@ type Candidate struct {
 	LogProb float32
 }
 
-// End says whether a token is the last of its answer, and why.
+// End says whether a token is the last of its answer, and for which reason.
 type End int
 
 const (
 	NotEnded End = iota
-	Stopped      // by a token that ends answers, or by a text of Generation.Stop
-	Length       // by MaxTokens or Options.Context
+	Stopped      // a token that ends answers, or a text in Generation.Stop
+	Length       // MaxTokens or Options.Context was reached
 )
 
 // String returns the name of the constant.
@@ -72,8 +72,8 @@ func (e End) String() string {
 	return [...]string{"NotEnded", "Stopped", "Length"}[e]
 }
 
-// Complete is [Model.Generate] of a text, with the tokens that the model puts around one. With a
-// Session that has tokens the text continues them.
+// Complete is [Model.Generate] with a text, between the tokens that the model puts around a text.
+// With a Session that has tokens the text continues them.
 func (m *Model) Complete(ctx context.Context, prompt string, g Generation) iter.Seq2[Token, error] {
 	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
 		if g.Session != nil && g.Session.Len() > 0 {
@@ -85,9 +85,9 @@ func (m *Model) Complete(ctx context.Context, prompt string, g Generation) iter.
 	})
 }
 
-// Chat is [Model.Generate] of a conversation, by the chat template of the model. With a Session the
-// messages are the whole conversation: what it has in common with the session's tokens is kept, and
-// the rest of these dropped.
+// Chat is [Model.Generate] with a conversation in the model's chat template. With a Session the
+// messages are the whole conversation: the session keeps the tokens that it has in common with it
+// and drops the rest.
 func (m *Model) Chat(ctx context.Context, messages []chat.Message,
 	g Generation) iter.Seq2[Token, error] {
 	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
@@ -99,17 +99,17 @@ func (m *Model) Chat(ctx context.Context, messages []chat.Message,
 	})
 }
 
-// Generate answers a prompt, token by token. Nothing happens before the range, and each range is a
-// new answer. An error is the last element, with the zero Token: [ErrContext] for a prompt that
+// Generate answers a prompt, token by token. It starts with the range; each range generates a new
+// answer. An error comes with the zero Token as the last element: [ErrContext] for a prompt that
 // leaves no room for a token, [attn.ErrOption] for an empty prompt without a Session that has
 // tokens, for a token that the model does not have and for fields of g outside their domain,
 // [attn.ErrMemory] for an answer that Options.Memory cannot hold, [ErrBusy] and [ErrClosed].
 //
-// An answer waits for its reader, and nobody else does. Ending the range early, or ctx, ends it
-// within a step of the model.
+// An answer waits for its reader; other answers do not. If the range ends early or ctx is done, the
+// answer ends within a step of the model.
 //
-// With a Session prompt continues its tokens, and may be empty. Afterwards the session's tokens are
-// these, the prompt and the tokens that were yielded, the one that ended the answer included.
+// With a Session, prompt continues its tokens and may be empty. Afterwards the session has its
+// earlier tokens, the prompt and all tokens yielded, including the token that ended the answer.
 func (m *Model) Generate(ctx context.Context, prompt []int32,
 	g Generation) iter.Seq2[Token, error] {
 	return m.answer(ctx, g, func() (tokens []int32, kept int, err error) {
@@ -120,7 +120,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32,
 	})
 }
 
-// answer is the answer to what begin returns: tokens after the first ones of the session.
+// answer answers the tokens that begin returns, which follow the first kept tokens of the session.
 func (m *Model) answer(ctx context.Context, g Generation,
 	begin func() (tokens []int32, kept int, err error)) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
@@ -166,7 +166,7 @@ func (m *Model) checkGeneration(g *Generation) error {
 	return g.Sampling.check()
 }
 
-// answer is an answer while it is made.
+// answer is an answer in progress.
 type answer struct {
 	model *Model
 	Generation
@@ -178,10 +178,10 @@ type answer struct {
 	decoder *tokenizer.Decoder
 	top     []Candidate
 	ranked  []int32
-	left    bool // the reader wants no more
+	left    bool // the reader ended the range
 }
 
-// begin makes the job of an answer to some tokens after the first ones of the session.
+// begin submits the job of an answer to a prompt after the first kept tokens of the session.
 func (a *answer) begin(prompt []int32, kept int) error {
 	m, s := a.model, a.Session
 	if err := m.checkTokens(prompt); err != nil {
@@ -209,7 +209,7 @@ func (a *answer) begin(prompt []int32, kept int) error {
 	return nil
 }
 
-// limit is the most tokens that a sequence may have which begins with some.
+// limit returns the most tokens that the sequence of a prompt may have.
 func (a *answer) limit(prompt int) (int, error) {
 	m := a.model
 	left := m.Context() - prompt
@@ -249,8 +249,8 @@ func (a *answer) run() (err error) {
 	return nil
 }
 
-// choose yields the tokens that a step's logits decide: one, and as many more as guesses were
-// right. It goes on before the last of them is yielded, so that the model is not idle meanwhile.
+// choose yields the tokens that a step's logits decide: one, and one more for each right guess. It
+// lets the engine continue before it yields the last of them, so that the model does not wait.
 func (a *answer) choose() (ended bool, err error) {
 	e, j := a.model.engine, a.job
 	vocab, valid, guesses := a.model.net.Vocab, j.valid, j.guesses
@@ -308,7 +308,7 @@ func (a *answer) next(logits []float32) (t Token, err error) {
 	return t, nil
 }
 
-// candidates are the most likely tokens.
+// candidates returns the most likely tokens.
 func (a *answer) candidates(logits []float32, sum float32) []Candidate {
 	if a.Top == 0 {
 		return nil
@@ -328,7 +328,7 @@ func (a *answer) leave() {
 	a.settle()
 }
 
-// settle gives the session its sequence back.
+// settle returns the sequence to the session.
 func (a *answer) settle() {
 	if a.Session != nil {
 		a.Session.takeBack(a.job)

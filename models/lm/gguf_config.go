@@ -16,10 +16,10 @@ type generalKeys struct {
 	Architecture string `json:"architecture"`
 }
 
-// architectureKeys are those under the name of the architecture.
+// architectureKeys are the keys under the name of the architecture.
 type architectureKeys struct {
 	Blocks      int      `json:"block_count"`
-	Further     int      `json:"nextn_predict_layers"` // the last ones, which guess further tokens
+	Further     int      `json:"nextn_predict_layers"` // the last layers, which guess further tokens
 	Dim         int      `json:"embedding_length"`
 	Heads       perLayer `json:"attention.head_count"`
 	KVHeads     perLayer `json:"attention.head_count_kv"`
@@ -59,7 +59,7 @@ type architectureKeys struct {
 	of *architecture
 }
 
-// perLayer is a number for all layers, or a list of one for each; none if the file has no such key.
+// perLayer is one number for all layers, or one for each; it is empty if the file has no such key.
 type perLayer []int
 
 func (p *perLayer) UnmarshalJSON(data []byte) error {
@@ -70,7 +70,8 @@ func (p *perLayer) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*p)[0])
 }
 
-// of all layers is the one number, 0 for none. Blocks that are no layers may have others.
+// of returns the number that all layers have, 0 for none. Blocks that are not layers may have
+// others.
 func (p perLayer) of(layers, blocks int, key string) (int, error) {
 	switch n := len(p); {
 	case n == 0:
@@ -85,8 +86,8 @@ func (p perLayer) of(layers, blocks int, key string) (int, error) {
 	return p[0], nil
 }
 
-// sliding says which layers have a window: of so many consecutive ones all but the last, or each
-// layer for itself.
+// sliding says which layers have a window: all except the last of each period, or a bool for each
+// layer.
 type sliding struct {
 	period int
 	layers []bool
@@ -103,7 +104,8 @@ func (s *sliding) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readMetadata reads what the metadata of a GGUF file says of a model with some tokens.
+// readMetadata reads the configuration of a model from the metadata of a GGUF file. v is its
+// vocabulary.
 func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNames) {
 	var general generalKeys
 	l.Metadata("general", &general, idleGeneral)
@@ -126,7 +128,7 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 	return c, a.file
 }
 
-// config is the model that keys mean.
+// config returns the model that the keys describe.
 func (k *architectureKeys) config(vocab int) (config, error) {
 	layers := k.Blocks - k.Further
 	if k.Further < 0 || k.Further > 0 && layers < 1 {
@@ -143,7 +145,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		kvHeads = heads
 	}
 	if k.FFN == nil && k.of.mixture != noExperts {
-		ffn = k.ExpertFFN // each layer has experts, so that it is the size of nothing
+		ffn = k.ExpertFFN // every layer has experts, so this size is not used
 	}
 	c := config{Layers: layers, Further: k.Further, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
@@ -174,7 +176,7 @@ func (k *architectureKeys) checkShape(c *config) error {
 		said *int
 		want int
 	}{
-		{"vocab_size", k.Vocab, c.Vocab}, // as many as tokenizer.ggml.tokens
+		{"vocab_size", k.Vocab, c.Vocab}, // the same as in tokenizer.ggml.tokens
 		{"attention.value_length", k.ValueDim, c.HeadDim},
 	} {
 		if same.said != nil && *same.said != same.want {
@@ -185,7 +187,7 @@ func (k *architectureKeys) checkShape(c *config) error {
 		"attention.layer_norm_rms_epsilon")
 }
 
-// states says which layers keep some, and of what shape.
+// states sets which layers keep states, and their shape.
 func (k *architectureKeys) states(c *config) error {
 	if !k.of.states {
 		if k.ConvWidth != 0 || k.Inner != 0 || k.StateDim != 0 || k.StateHeads != 0 ||
@@ -213,7 +215,7 @@ func (k *architectureKeys) states(c *config) error {
 		"ssm.time_step_rank")
 }
 
-// experts says how many a layer has. What llama.cpp takes for granted is taken here.
+// experts sets how many experts a layer has. Defaults are those of llama.cpp.
 func (k *architectureKeys) experts(c *config) error {
 	kind, e := k.of.mixture, &c.Experts
 	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
@@ -233,9 +235,9 @@ func (k *architectureKeys) experts(c *config) error {
 	return e.check("expert_count", "expert_used_count", "expert_feed_forward_length")
 }
 
-// scores says how scores and logits are scaled and bounded.
+// scores sets how scores and logits are scaled and capped.
 func (k *architectureKeys) scores(c *config) error {
-	if n := k.of.largest; n > 0 && c.Layers == n { // as others read it
+	if n := k.of.largest; n > 0 && c.Layers == n { // as llama.cpp does
 		c.ScoreScale = float32(1 / math.Sqrt(float64(c.Dim/c.Heads)))
 	}
 	for _, s := range []struct {
@@ -259,11 +261,11 @@ func (k *architectureKeys) scores(c *config) error {
 	return nil
 }
 
-// windows says which layers have a window.
+// windows sets which layers have a window.
 func (k *architectureKeys) windows(c *config) error {
 	c.Windows = make([]int, c.Layers)
 	if k.Window == nil || *k.Window == 0 {
-		return nil // where others have no window, either, whatever the pattern
+		return nil // llama.cpp has no window here either, whatever the pattern
 	}
 	if *k.Window < 0 {
 		return fmt.Errorf("attention.sliding_window is %d, want 0 or more", *k.Window)
@@ -285,7 +287,7 @@ func (k *architectureKeys) windows(c *config) error {
 	return nil
 }
 
-// rotations are those of rope.*. A factor without a type is linear.
+// rotations reads the keys rope.*. A factor without a type is linear.
 func (k *architectureKeys) rotations(c *config) error {
 	if c.Theta < 1 {
 		return fmt.Errorf("rope.freq_base is %v, want 1 or more", c.Theta)
@@ -299,7 +301,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	}
 	factor := *cmp.Or(k.Factor, k.OldFactor, new(1.0))
 	if factor == 0 {
-		factor = 1 // as others read it
+		factor = 1 // as llama.cpp does
 	}
 	s := &c.Scaling
 	if k.of.longRotation {
@@ -311,7 +313,7 @@ func (k *architectureKeys) rotations(c *config) error {
 		return nil
 	case "linear", "yarn":
 		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
-		if k.of.betweenPairs { // llama.cpp rounds to pairs, unlike the model's own definition
+		if k.of.betweenPairs { // llama.cpp rounds to whole pairs, unlike the model's own definition
 			s.Truncate = new(false)
 		}
 	default:
@@ -327,7 +329,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	return nil
 }
 
-// localRotations are those of layers with a window, and of a part of heads.
+// localRotations reads the rotations of layers with a window, and of a part of the heads' channels.
 func (k *architectureKeys) localRotations(c *config) error {
 	c.Rotated = *cmp.Or(k.Rotated, &c.HeadDim)
 	if c.Rotated != c.HeadDim && !k.of.partial || c.Rotated < 2 || c.Rotated%2 != 0 ||
@@ -343,7 +345,7 @@ func (k *architectureKeys) localRotations(c *config) error {
 	return nil
 }
 
-// longRotations are stretched by factors that are tensors, if the file has them.
+// longRotations reads rotations that are stretched by factors in tensors, if the file has them.
 func (k *architectureKeys) longRotations(c *config) error {
 	if kind := *cmp.Or(k.ScalingType, new(longRope)); kind != longRope && kind != "none" ||
 		*cmp.Or(k.Factor, k.OldFactor, new(1.0)) > 1 {
@@ -359,7 +361,7 @@ func (k *architectureKeys) longRotations(c *config) error {
 	return nil
 }
 
-// magnify multiplies what yarn's rotations do to queries and keys.
+// magnify multiplies the magnitude of yarn's rotations.
 func (k *architectureKeys) magnify(s *scaling) error {
 	switch x := *k.Magnitude; {
 	case s.Type != "yarn" && x != 1, !(x > 0):

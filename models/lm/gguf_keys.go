@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// idleGeneral are keys under "general." without effect: what a file is called, where it is from and
-// who made it, and how tokens are drawn, which the command line says.
+// idleGeneral are keys under "general." without effect: names, origin and authors of a file, and
+// how to draw tokens, which the caller decides.
 var idleGeneral = strictjson.Idle{
 	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
 	"name": nil, "basename": nil, "author": nil, "version": nil, "organization": nil,
@@ -17,8 +17,8 @@ var idleGeneral = strictjson.Idle{
 	"datasets": nil, "sampling.*": nil, "parameter_count": nil,
 }
 
-// idleArchitecture are those under the architecture's name. Where a key asks for something else
-// with other values, those without effect are listed.
+// idleArchitecture are keys without effect under the architecture's name. A key with a list is
+// without effect with the listed values only.
 var idleArchitecture = strictjson.Idle{
 	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
 	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
@@ -29,11 +29,11 @@ var idleArchitecture = strictjson.Idle{
 	"rope.scaling.yarn_log_multiplier": {"0"},
 }
 
-// idleElsewhere are the keys of other groups: how somebody's programs made the file.
+// idleElsewhere are keys of other groups: how programs made the file.
 var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*": nil}
 
-// idleTensorsGGUF are tensors without effect on a model: angles that are computed here, and layers
-// that guess further tokens.
+// idleTensorsGGUF are tensors without effect on a model: angles, which are computed here, and
+// layers that guess further tokens.
 func idleTensorsGGUF(c *config, names *tensorNames) []string {
 	idle := []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
 	for i := range c.Further {

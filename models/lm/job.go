@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// phase says who works on a job.
+// phase says who works on a job now.
 type phase int
 
 const (
-	computing phase = iota // the engine: there are tokens to take through the model
-	choosing               // its caller, who has logits or an error
-	leaving                // nobody: its caller is done with it
+	computing phase = iota // the engine: it has tokens to compute
+	choosing               // the caller, who has logits or an error
+	leaving                // nobody: the caller is done with it
 )
 
-// job is a sequence that a caller extends: an answer, or tokens of a [Session]. The engine owns it
-// while it computes, its caller while it chooses.
+// job extends a sequence for a caller: with an answer, or with tokens of a [Session]. The engine
+// owns it while it computes, the caller while it chooses.
 type job struct {
-	tokens []int32 // of the sequence: what was given, and what was chosen
-	given  int     // tokens that were given: logits come after them
-	shared int     // of these, tokens that another sequence had
-	limit  int     // most tokens that the sequence may have, for which it has pages
-	all    bool    // logits are wanted after each given token, not after the last one only
-	keep   bool    // the sequence goes back to a session
-	alone  bool    // shares no prefix and is not guessed, since its rows are traced
+	tokens []int32 // of the sequence: given and chosen ones
+	given  int     // the first tokens, which were given: logits follow them
+	shared int     // given tokens that another sequence had
+	limit  int     // most tokens that the sequence may have; pages are reserved for them
+	all    bool    // logits are wanted after each given token, not only after the last
+	keep   bool    // the sequence returns to a session
+	alone  bool    // shares no prefix and gets no guesses, since its rows are traced
 	trace  *tracer // nil for none
 
 	seq     sequence // nil until the job begins
-	guesses []int32  // of the last step: tokens after those of the job
-	piece   []int32  // memory for them
-	valid   int      // tokens of the sequence that the job has, too
+	guesses []int32  // of the last step: tokens that follow the job's
+	piece   []int32  // memory for a piece
+	valid   int      // first tokens of the sequence that are also the job's
 
 	phase   phase
-	away    bool // its reader is busy with a token
+	away    bool // the reader is busy with a token
 	offered time.Time
-	late    time.Duration // how long the last choice took
-	logits  []float32     // rows after the last tokens, len(guesses) + 1 of them unless all is set
-	buffer  int           // of the engine's, which they are in
+	late    time.Duration // duration of the last choice
+	logits  []float32     // rows after the last tokens, len(guesses) + 1 unless all is set
+	buffer  int           // the engine's buffer of logits
 	err     error         // ends the job
-	ready   chan struct{} // holds one: logits or an error are there
-	gone    chan struct{} // closed when the engine has let go of the job
+	ready   chan struct{} // holds one: there are logits or an error
+	gone    chan struct{} // closed when the engine no longer uses the job
 }
 
 func newJob(tokens []int32, limit int) *job {
@@ -47,10 +47,10 @@ func newJob(tokens []int32, limit int) *job {
 		gone: make(chan struct{})}
 }
 
-// decodes reports whether the job's last token was chosen.
+// decodes reports whether the caller chose the job's last token.
 func (j *job) decodes() bool { return len(j.tokens) > j.given }
 
-// refuse ends a job with an error, unless that is nil or not the first.
+// refuse ends a job with an error. A nil error and errors after the first are ignored.
 func (j *job) refuse(err error) {
 	if err != nil && j.err == nil {
 		j.err = err
@@ -58,7 +58,7 @@ func (j *job) refuse(err error) {
 	}
 }
 
-// offer hands logits, or an error, to the caller.
+// offer hands logits or an error to the caller.
 func (j *job) offer(logits []float32) {
 	if j.phase != computing {
 		return
@@ -67,7 +67,7 @@ func (j *job) offer(logits []float32) {
 	j.ready <- struct{}{}
 }
 
-// submit queues a job. Callers must let it leave, whatever comes.
+// submit queues a job. The caller must call leave in any case.
 func (e *engine) submit(j *job) error {
 	if err := e.couldHold(j.limit); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (e *engine) await(ctx context.Context, j *job) error {
 	return context.Cause(ctx)
 }
 
-// chose adds a token that the job's caller chose, of a sequence with some valid tokens; goOn lets
-// the engine compute what comes after it.
+// chose appends a token that the caller chose, to a sequence with some valid tokens; goOn lets the
+// engine compute the logits after it.
 func (e *engine) chose(j *job, token int32, valid int, goOn bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +111,7 @@ func (e *engine) chose(j *job, token int32, valid int, goOn bool) {
 	}
 }
 
-// more goes on with tokens that the job has.
+// more lets the engine compute tokens that the job has.
 func (e *engine) more(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,13 +120,13 @@ func (e *engine) more(j *job) {
 
 func (e *engine) goOn(j *job) {
 	j.guesses, j.phase = j.guesses[:0], computing
-	if j.err != nil { // the engine was closed meanwhile
+	if j.err != nil { // the engine was closed in the meantime
 		j.offer(nil)
 	}
 	e.signal()
 }
 
-// leave ends a job. A sequence that is kept is its caller's afterwards.
+// leave ends a job. The caller owns its sequence afterwards if it is kept.
 func (e *engine) leave(j *job) {
 	e.mu.Lock()
 	j.phase = leaving
@@ -137,7 +137,7 @@ func (e *engine) leave(j *job) {
 	}
 }
 
-// reading notes that the reader of an answer is busy with a token, or back.
+// reading notes whether the reader of an answer is busy with a token.
 func (e *engine) reading(j *job, away bool) {
 	e.mu.Lock()
 	j.away = away

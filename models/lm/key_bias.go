@@ -8,19 +8,19 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Biases of keys that are large beside what varies in keys take the bits of a small cache: keys are
-// rounded in steps of their largest elements. What that does to scores is measured here, with keys
-// and queries that the weights make of random inputs.
+// Large biases of keys waste bits of a small cache: keys are rounded in steps of their largest
+// elements, and a bias is the same in all keys. This file measures what that does to scores, with
+// keys and queries that the weights compute from random inputs.
 
-// Scores that are wrong by noise make weights wrong by as much. This much is said, if it is some
-// times what it would be without the biases.
+// An error of scores is an error of the same size in attention's weights. A warning needs at least
+// this error, and at least this ratio to the error without biases.
 const (
 	loudNoise  = 0.05
 	timesNoise = 3
 )
 
-// Warnings says in sentences what a user might not expect of the model with its options: caches
-// that do not bear the biases of its keys, and answers that no token ends.
+// Warnings returns sentences about what a user might not expect of the model with its options: a
+// format of keys that is too coarse for their biases, and answers that no token ends.
 func (m *Model) Warnings() (texts []string, err error) {
 	if len(m.ends) == 0 {
 		texts = append(texts, "no token of the model ends an answer")
@@ -35,13 +35,13 @@ func (m *Model) Warnings() (texts []string, err error) {
 	return texts, err
 }
 
-// biases says if the cache does not bear the biases of keys.
+// biases returns a warning if the format of keys is too coarse for their biases.
 func biases(m *model, s *settings) (string, error) {
 	if s.keys < attn.I8 {
 		return "", nil
 	}
 	r := &runner{model: m, pool: attn.NewPool(s.workers)}
-	defer func() { _ = r.pool.Close() }() // nobody uses it
+	defer func() { _ = r.pool.Close() }() // no call uses it
 	worst, without, at := 0.0, 0.0, 0
 	for i := range m.layers {
 		if m.layers[i].k.Bias == nil {
@@ -68,8 +68,9 @@ func biases(m *model, s *settings) (string, error) {
 		worst, without, half), err
 }
 
-// keyNoise is how wrong scores of a layer become when keys are rounded to a type: the root mean
-// square over a page of keys, less what all keys of a query have in common, which no weight sees.
+// keyNoise returns the error of a layer's scores when keys are rounded to a format: the root mean
+// square over a page of keys, without the part that all keys of a query have in common, which
+// cancels in softmax.
 func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, error) {
 	l, n, d := r.layers[layer], attn.Block, r.HeadDim
 	r.randomRows(&l, n)
@@ -108,7 +109,7 @@ func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, er
 	return math.Sqrt(sum / float64(r.Heads*n*n)), nil
 }
 
-// randomRows sets what a layer's matrices get to normed rows, the same for all layers.
+// randomRows sets the inputs of a layer's matrices to normed random rows, the same for all layers.
 func (r *runner) randomRows(l *decoderLayer, n int) {
 	source := rand.New(rand.NewPCG(1, 1))
 	r.x = resize(r.x, n*r.Dim)
@@ -122,14 +123,14 @@ func (r *runner) randomRows(l *decoderLayer, n int) {
 	}
 }
 
-// rounded is what a cache of a type returns of keys.
+// rounded returns keys as a cache of a format returns them.
 func rounded(k attn.Tensor, kind attn.Format) (attn.Tensor, error) {
 	c, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: k.H, HeadDim: k.D, ValueDim: k.D,
 		Capacity: k.L, Format: kind})
 	if err != nil {
 		return attn.Tensor{}, err
 	}
-	defer func() { _ = c.Close() }() // it is open, so nothing can fail
+	defer func() { _ = c.Close() }() // it is open, so Close cannot fail
 	if err := c.Append(k, k); err != nil {
 		return attn.Tensor{}, err
 	}

@@ -6,15 +6,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// idleConfig are the keys of config.json that do not change what a model computes in
-// transformers. Where a key asks for something else with other values, those without are listed.
+// idleConfig are the keys of config.json that do not change what a model computes in transformers.
+// A key with a list is without effect with the listed values only.
 var idleConfig = strictjson.Idle{
-	// about the file and who wrote it; transformers chooses a causal model by model_type alone
+	// the file and its authors; transformers chooses a causal model by model_type alone
 	"architectures": nil, "_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil,
 	"transformers_version":   nil,
 	"transformers.js_config": nil, "unsloth_fixed": nil, "unsloth_version": nil, "leave_empty": nil,
 	"is_llama_config": {"true"}, "activation": {`"swiglu"`}, "tokenizer_class": nil,
-	// how it is computed elsewhere
+	// how other programs compute
 	"torch_dtype": nil, "dtype": nil, "use_bfloat16": nil, "use_cache": nil, "pretraining_tp": nil,
 	"_attn_implementation": nil, "attn_implementation": nil, "_attn_implementation_autoset": nil,
 	"_attn_implementation_internal": nil, "_flash_attn_2_enabled": nil, "torchscript": nil,
@@ -28,11 +28,11 @@ var idleConfig = strictjson.Idle{
 	// other tasks than the next token
 	"finetuning_task": nil, "id2label": nil, "label2id": nil, "num_labels": nil, "problem_type": nil,
 	"task_specific_params": nil,
-	// bounds that nobody keeps, and tokens that the tokenizer has, too
+	// bounds that no program obeys, and tokens that the tokenizer has, too
 	"max_sequence_length": nil, "model_max_length": nil,
 	"bos_token_id": nil, "pad_token_id": nil, "sep_token_id": nil,
 	"unk_token_id": nil,
-	// how tokens are drawn: the command line says it
+	// how to draw tokens: the caller decides
 	"do_sample": nil, "temperature": nil, "top_k": nil, "top_p": nil, "typical_p": nil,
 	"repetition_penalty": nil, "max_length": nil, "max_new_tokens": nil, "num_return_sequences": nil,
 	"return_dict_in_generate": nil, "output_scores": nil, "length_penalty": nil,
@@ -46,22 +46,22 @@ var idleConfig = strictjson.Idle{
 	"is_decoder": {"false", "true"}, "is_encoder_decoder": {"false"}, "tie_encoder_decoder": {"false"},
 	"add_cross_attention": {"false"}, "cross_attention_hidden_size": {},
 	"rope_interleaved": {"false"}, "use_mrope": {"false"},
-	// how a scaling came about
+	// how a scaling was derived
 	"rope_scaling.max_position_embeddings": nil, "rope_parameters.max_position_embeddings": nil,
 	"rope_scaling.finetuned": nil, "rope_parameters.finetuned": nil,
 	"dual_chunk_attention_config": {}, "per_layer_config": {"{}"},
 
-	// of gemma and phi3, in the same file as what is obeyed
+	// of gemma and phi3: other keys say the same
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false"},
-	// of qwen3.5: types of its states elsewhere, and layers that guess further tokens
+	// of qwen3.5: types of the states in other programs, and layers that guess further tokens
 	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
 	"mtp_use_dedicated_embeddings": nil,
-	// of gpt-oss: what other keys say, too
+	// of gpt-oss: other keys say the same
 	"initial_context_length": nil, "experts_per_token": nil,
 }
 
-// idleWrapper are keys without effect of a file that has a model for texts in text_config.
+// idleWrapper are keys without effect of a file that has the model for texts in text_config.
 func idleWrapper() strictjson.Idle {
 	idle := maps.Clone(idleConfig)
 	for key, values := range idleConfig {
@@ -75,11 +75,12 @@ func idleWrapper() strictjson.Idle {
 	return idle
 }
 
-// idleWrapperTensors are those of images.
+// idleWrapperTensors are the tensors for images.
 var idleWrapperTensors = []string{"vision_tower.*", "multi_modal_projector.*",
 	"model.vision_tower.*", "model.multi_modal_projector.*", "model.visual.*"}
 
-// idleGeneration are those of generation_config.json: what draws tokens is on the command line.
+// idleGeneration are keys of generation_config.json without effect: the caller decides how tokens
+// are drawn.
 var idleGeneration = strictjson.Idle{
 	"_from_model_config": nil, "transformers_version": nil, "bos_token_id": nil, "pad_token_id": nil,
 	"use_cache": nil, "cache_implementation": nil, "cache_config": nil, "return_legacy_cache": nil,
@@ -109,6 +110,6 @@ var idleGeneration = strictjson.Idle{
 	"decoder_start_token_id": {},
 }
 
-// idleTensors are angles that are computed here, a last matrix beside the one that it is tied to,
-// and layers that guess further tokens.
+// idleTensors are tensors without effect: angles, which are computed here, a last matrix that is
+// tied to the embedding, and layers that guess further tokens.
 var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "mtp.*"}

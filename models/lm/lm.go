@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// Errors of this package, for errors.Is, beside those of package attn.
+// Errors of this package, for errors.Is, in addition to those of package attn.
 var (
 	ErrContext  = errors.New("too many tokens for the context")
 	ErrBusy     = errors.New("another call uses the session")
@@ -20,19 +20,19 @@ var (
 	ErrClosed   = attn.ErrClosed
 )
 
-// Format is how matrices, keys or values are kept.
+// Format is how matrices, keys or values are stored.
 type Format int
 
 const (
-	Default Format = iota // as the field's documentation says
+	Default Format = iota // as the documentation of the field says
 	F32
 	F16
 	BF16
-	I8 // 8-bit integers with a scale: of a column of a matrix, or of a token and head
-	I4 // 4-bit integers with a scale of a token and head; not for matrices
+	I8 // 8-bit integers with a scale for each column of a matrix, or each token and head
+	I4 // 4-bit integers with a scale for each token and head; not for matrices
 )
 
-// formatNames are the names of formats, as flags and errors have them.
+// formatNames are the names of formats in flags and errors.
 var formatNames = [...]string{"default", "f32", "f16", "bf16", "i8", "i4"}
 
 // String returns the format's name: "default", "f32", "f16", "bf16", "i8" or "i4".
@@ -43,7 +43,7 @@ func (f Format) String() string {
 	return formatNames[f]
 }
 
-// of is the format that package attn has, −1 for Default.
+// of returns the format of package attn, −1 for Default.
 func (f Format) of() attn.Format {
 	return [...]attn.Format{-1, attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4}[f]
 }
@@ -54,8 +54,8 @@ type Products int
 const (
 	ByFile   Products = iota // Integers for GGUF files, Floats for folders
 	Floats                   // in float32
-	Integers                 // in 8-bit integers, and attention where keys and values are integers
-	BFloat16                 // not there yet: Open returns ErrOption
+	Integers                 // in 8-bit integers, and so is attention if keys and values are integers
+	BFloat16                 // not implemented yet: Open returns ErrOption
 )
 
 // String returns the name of the constant.
@@ -66,34 +66,35 @@ func (p Products) String() string {
 	return [...]string{"ByFile", "Floats", "Integers", "BFloat16"}[p]
 }
 
-// Options say how a model is opened and run. The zero value will do.
+// Options say how a model is opened and run. The zero value is a good choice.
 type Options struct {
 	Workers  int      // threads; 0: GOMAXPROCS
-	Weights  Format   // of matrices; Default: as the files have them, I8 for a folder with Integers
+	Weights  Format   // of matrices; Default: as in the file, or I8 for a folder with Integers
 	Products Products // how matrices are multiplied
 
 	// Keys and Values are the formats of caches. Default is F16 for GGUF files and F32 for folders,
 	// and for Values the format of Keys.
 	Keys, Values Format
 
-	Context   int   // most tokens of a sequence; 0: what the model was trained for, at most 8192
-	Sequences int   // most sequences in a step; 0: 16. More wait
-	Memory    int64 // most bytes of keys, values and states; 0: half of what the system has free
-	Chunk     int   // tokens of prompts in a step; 0: 256
+	Context   int   // most tokens of a sequence; 0: as many as in training, at most 8192
+	Sequences int   // most sequences in a step; 0: 16. Others wait
+	Memory    int64 // most bytes of keys, values and states; 0: half of the free memory
+	Chunk     int   // most tokens of prompts in a step; 0: 256
 
-	Pack string // a file of packed matrices, from which a model opens at once; written if not there
+	Pack string // a file of packed matrices, which makes Open fast; Open writes it if absent
 
-	Draft   *Model // a smaller model with the same tokens, which guesses some; its owner closes it
-	Guesses int    // tokens that Draft guesses at a time; 0: 4. Without a Draft there are none
+	Draft   *Model // a smaller model with the same tokens, which guesses some; Close leaves it open
+	Guesses int    // tokens that Draft guesses at a time; 0: 4. 0 without a Draft
 
-	Progress func(done, of int64) // is called with bytes of files while a model is opened
+	Progress func(done, of int64) // called while a model is opened, with bytes of its files
 
-	// Cache makes what keeps keys and values elsewhere than in this process; nil: pages here.
+	// Cache makes a cache that keeps keys and values outside of this process; nil: pages in this
+	// process.
 	Cache func(CacheConfig) (Cache, error)
 }
 
-// Model is a language model. Its methods may be called from any number of goroutines: they share
-// steps of the model.
+// Model is a language model. Any number of goroutines may call its methods at the same time: they
+// share the steps of the model.
 type Model struct {
 	net         *model
 	engine      *engine
@@ -107,19 +108,19 @@ type Model struct {
 	sizes       Sizes // of a random model
 }
 
-// Open opens a GGUF file, or the first of several of one model, or a folder as transformers writes
-// it. Files must not change while the model is open. The error names the file and what is wrong
-// with it; it is [attn.ErrOption] for Options that do not fit.
+// Open opens a GGUF file, or the first of several of one model, or a folder in the layout of
+// transformers. The files must not change while the model is open. The error names the file and
+// what is wrong with it; it is [attn.ErrOption] for Options that do not fit.
 func Open(path string, o Options) (*Model, error) {
 	m, err := readModel(path, o)
 	if err != nil {
 		return nil, err
 	}
-	go debug.FreeOSMemory() // that of what files were read into
+	go debug.FreeOSMemory() // the memory that files were read into
 	return m.start()
 }
 
-// readModel reads a model that does not run yet.
+// readModel reads a model without starting its engine.
 func readModel(path string, o Options) (*Model, error) {
 	stored := isFile(path)
 	if err := o.complete(stored); err != nil {
@@ -131,7 +132,7 @@ func readModel(path string, o Options) (*Model, error) {
 	return loadFolder(path, &o)
 }
 
-// complete sets what is left open and refuses what does not fit.
+// complete sets the defaults and refuses options that do not fit.
 func (o *Options) complete(stored bool) error {
 	guesses := 0
 	if o.Draft != nil {
@@ -197,12 +198,12 @@ func (o *Options) completeFormats(stored bool) error {
 	return nil
 }
 
-// matrices says of what kind matrices are, for files of them.
+// matrices names the format of matrices for files of packed ones.
 func (o *Options) matrices() string {
 	return fmt.Sprintf("weights %v, integers %v", o.Weights, o.Products == Integers)
 }
 
-// start makes the engine of a model that was loaded.
+// start starts the engine of a loaded model.
 func (m *Model) start() (*Model, error) {
 	o := &m.options
 	s := settings{workers: o.Workers, places: o.Sequences, chunk: o.Chunk, context: o.Context,
@@ -225,7 +226,7 @@ func (m *Model) start() (*Model, error) {
 	return m, err
 }
 
-// contextOf is how many tokens a sequence may have.
+// contextOf returns the most tokens of a sequence, for a model trained with texts of this length.
 func (o *Options) contextOf(trained int) int {
 	switch {
 	case o.Context > 0:
@@ -238,7 +239,7 @@ func (o *Options) contextOf(trained int) int {
 
 const usualContext = 8192
 
-// checkTokens refuses numbers that are no tokens.
+// checkTokens refuses numbers that are not tokens.
 func (m *Model) checkTokens(tokens []int32) error {
 	for i, token := range tokens {
 		if token < 0 || int(token) >= m.net.Vocab {
@@ -249,16 +250,16 @@ func (m *Model) checkTokens(tokens []int32) error {
 	return nil
 }
 
-// Context returns the most tokens that a sequence may have.
+// Context returns the most tokens of a sequence.
 func (m *Model) Context() int { return m.options.Context }
 
-// Sizes returns the shape of the model. Seed is 0 but for a model of [Random].
+// Sizes returns the shape of the model. Seed is 0 except for a model of [Random].
 func (m *Model) Sizes() Sizes {
 	return Sizes{Layers: m.net.Layers, Hidden: m.net.Dim, Heads: m.net.Heads, KVHeads: m.net.KVHeads,
 		FFN: m.net.FFN, Vocab: m.net.Vocab, Seed: m.sizes.Seed}
 }
 
-// String describes the model and how it runs in a line.
+// String describes the model and how it runs, on one line.
 func (m *Model) String() string {
 	o := &m.options
 	values := o.Values
@@ -274,13 +275,13 @@ func (m *Model) String() string {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tokenizer }
 
-// Template returns the model's chat template, whose Source is "" if there is none. Its Now may be
-// set before conversations.
+// Template returns the model's chat template. Its Source is "" if the model has none. Set its Now
+// before the first conversation.
 func (m *Model) Template() *chat.Template { return m.template }
 
 // Prompt returns the tokens of a conversation, up to where the model's answer begins, by its chat
-// template. variables are passed to the template. The error is [ErrTemplate] where there is no
-// template, or it refuses the messages.
+// template. variables are passed to the template. The error is [ErrTemplate] if the model has no
+// template or the template refuses the messages.
 func (m *Model) Prompt(messages []chat.Message, variables map[string]any) ([]int32, error) {
 	if why := m.tokens.Template.Others; m.template.Source == "" && why != "" {
 		return nil, fmt.Errorf("%w: the model has no usual chat template: %s", ErrTemplate, why)
@@ -296,8 +297,8 @@ func (m *Model) Prompt(messages []chat.Message, variables map[string]any) ([]int
 	return m.tokens.Conversation(inner)
 }
 
-// Close ends all answers with [ErrClosed], waits for the step that is being computed, and gives the
-// model's memory back. Sessions are closed with it.
+// Close ends all answers with [ErrClosed], waits for the current step and frees the model's memory.
+// It closes the model's sessions, too.
 func (m *Model) Close() error {
 	if !m.engine.close() {
 		return fmt.Errorf("%w: the model was closed", ErrClosed)

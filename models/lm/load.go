@@ -52,7 +52,7 @@ func loadFile(path string, o *Options) (*Model, error) {
 	})
 }
 
-// load reads the tensors of a model, while its tokenizer is read.
+// load loads the tensors of a model while its tokenizer is read.
 func load(l *weights.Loader, c *config, names *tensorNames, o *Options, idle []string,
 	vocabulary func() *tokenize.Tokenizer, ends func(*tokenize.Tokenizer) []int) (*Model, error) {
 	o.Context = o.contextOf(c.Trained)

@@ -7,8 +7,8 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// freeMemory is how many bytes of memory the system has free, within the limit of the container
-// that the process is in. What the system does not say is no limit.
+// freeMemory returns the bytes of free memory of the system, within the limit of the process's
+// container. A value that the system does not give is no limit.
 func freeMemory() int64 {
 	free := memory.FreeMemory()
 	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 {

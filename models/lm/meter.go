@@ -2,16 +2,16 @@ package lm
 
 import "time"
 
-// meter counts tokens and time: steps with parts of prompts apart from steps that only decode. The
-// engine's mutex guards it.
+// meter counts tokens and time. Steps with parts of prompts are counted apart from steps that only
+// decode. The engine's mutex guards it.
 type meter struct {
-	read, beside    int // tokens of prompts, and those that others decoded in the same steps
-	made, steps     int // of steps that only decode
-	reads           int // other steps
-	shared, hits    int // tokens of prompts that were not computed again, and such prompts
+	read, beside    int // tokens of prompts, and tokens decoded in the same steps
+	made, steps     int // tokens decoded in the other steps, and the number of these
+	reads           int // steps with prompts
+	shared, hits    int // tokens of prompts that were not computed again, and prompts with such tokens
 	right           int // guesses that were chosen
 	reading, making time.Duration
-	used, peak      int // bytes of the cache in use, and the most there were
+	used, peak      int // bytes of the cache in use, now and at most
 }
 
 func (m *meter) count(b *batch, took time.Duration) {
@@ -23,7 +23,7 @@ func (m *meter) count(b *batch, took time.Duration) {
 	}
 }
 
-// counts is what there was so far.
+// counts returns the counts so far.
 func (e *engine) counts() meter {
 	e.mu.Lock()
 	defer e.mu.Unlock()

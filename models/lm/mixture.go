@@ -9,17 +9,17 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// mixture is experts, of which each token uses those that the router likes best, in the place of a
-// feed-forward network.
+// mixture is the experts of a layer in place of a feed-forward network. Each token uses the experts
+// with the router's largest scores.
 type mixture struct {
 	router          weights.Linear
 	gate, up, down  weights.Experts
-	shared          *decoderLayer  // a network that all tokens use, too; nil for none
-	share           weights.Linear // of it, as the sigmoid of one output
+	shared          *decoderLayer  // a network that all tokens also use; nil for none
+	share           weights.Linear // its weight, the sigmoid of one output
 	expertsOfAToken int
 }
 
-// mixture reads a layer's experts.
+// mixture loads a layer's experts.
 func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	e := &b.Experts
 	m := &mixture{expertsOfAToken: e.Used}
@@ -50,8 +50,8 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	return m
 }
 
-// experts reads matrices, of which each is a tensor or part of a tensor of all experts. If the file
-// has the tensor fused, they are outputs from first on, of all outputs that an expert has there.
+// experts loads matrices, each of which is a tensor or part of a tensor of all experts. If the file
+// has a fused tensor, the matrices are outputs from first on, of all outputs of an expert there.
 func (b *layerBuilder) experts(name, fused string, in, out, first, all int) weights.Experts {
 	count := b.Experts.Count
 	var parts []weights.Part
@@ -72,14 +72,14 @@ func (b *layerBuilder) experts(name, fused string, in, out, first, all int) weig
 	return b.ExpertMatrices(b.kind, in, b.Experts.Biased, parts...)
 }
 
-// mixing is what a runner computes of a mixture.
+// mixing is the buffers of a runner for a mixture.
 type mixing struct {
 	scores, shares, outputs, portion, common []float32
 	chosen                                   []int32
 	experts                                  int // of a token
 }
 
-// mix sets the hidden rows to what the experts make of the normed ones.
+// mix computes the hidden rows of the experts from the normed rows.
 func (r *runner) mix(m *mixture) {
 	x, n := &r.mixing, m.expertsOfAToken
 	r.multiply(r.normed, product{&x.scores, &m.router})
@@ -102,7 +102,7 @@ func (r *runner) mix(m *mixture) {
 	}
 }
 
-// choose finds the experts of each row, and their shares.
+// choose finds the experts of each row, and their weights.
 func (r *runner) choose(m *mixture, rows int) {
 	x, n, all := &r.mixing, m.expertsOfAToken, m.router.Out
 	x.experts = n
@@ -119,13 +119,13 @@ func (r *runner) choose(m *mixture, rows int) {
 		for j, e := range chosen {
 			shares[j] = scores[e]
 		}
-		if r.Experts.Normalized { // softmax over all, divided by the sum of these, is that over these
+		if r.Experts.Normalized { // softmax over all, divided by the sum of these, is softmax over these
 			attn.Softmax(shares, shares)
 		}
 	}
 }
 
-// apply multiplies rows by the matrices that they have chosen: [experts of a token][rows].
+// apply multiplies rows by the matrices of their experts: [experts of a token][rows].
 func (r *runner) apply(to *[]float32, by *weights.Experts, a attn.Tensor,
 	chosen attn.View[int32]) {
 	*to = resize(*to, chosen.D*chosen.L*by.Out)
@@ -134,7 +134,7 @@ func (r *runner) apply(to *[]float32, by *weights.Experts, a attn.Tensor,
 	}
 }
 
-// combiner adds up what experts have made of a row, in the order of their scores.
+// combiner adds up the outputs of a row's experts, in the order of their scores.
 type combiner runner
 
 func (c *combiner) Work(row int) {
@@ -149,7 +149,7 @@ func (c *combiner) Work(row int) {
 	}
 }
 
-// addTimes is to += x·by, with the product rounded on every CPU.
+// addTimes computes to += x·by, with the product rounded on every CPU.
 func addTimes(to, x []float32, by float32) {
 	for i, e := range x {
 		to[i] += float32(e * by)

@@ -9,13 +9,13 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// model is the weights of a decoder. It does not change, so any number of engines may run it.
+// model is the weights of a decoder. It is immutable, so any number of engines may use it.
 type model struct {
 	config
 	embedding *weights.Table // a row for each token
 	layers    []decoderLayer
 	norm      []float32
-	head      weights.Linear // from the last state to a logit for each token
+	head      weights.Linear // from the last layer's rows to a logit for each token
 	packed    int            // bytes of matrices,
 	memory    int            // and of all weights
 }
@@ -23,22 +23,23 @@ type model struct {
 // decoderLayer is one block of the decoder.
 type decoderLayer struct {
 	attentionNorm, ffnNorm       []float32
-	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
-	qNorm, kNorm                 []float32 // of one head; nil for none
+	attentionAfter, ffnAfter     []float32 // norms of the outputs of these two; nil for none
+	qNorm, kNorm                 []float32 // norms of a head; nil for none
 	q, k, v, out, gate, up, down weights.Linear
 	rope                         *nn.Rope
 	sinks                        []float32      // of each head; nil for none
-	experts                      *mixture       // in the place of gate, up and down; nil for none
-	share                        weights.Linear // of what attention returns, if that is gated
-	delta                        *delta         // in the place of attention; nil for none
+	experts                      *mixture       // in place of gate, up and down; nil for none
+	share                        weights.Linear // of the gate of attention's output, if that is gated
+	delta                        *delta         // in place of attention; nil for none
 }
 
-// newModel takes matrices as kind, or if it is negative each as the folder has it.
+// newModel loads a model. Its matrices have a format, or if kind is negative the format of the
+// files.
 func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format) *model {
 	m := &model{config: *c}
 	rope, local := m.ropes(l, names)
 	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
-	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
+	// The largest matrix comes first, so that its bytes of the file are freed before all is packed.
 	head := weights.Part{Name: names.head, Out: c.Vocab}
 	if c.Tied {
 		head.Name = names.embedding
@@ -64,7 +65,7 @@ func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format
 	return m
 }
 
-// ropes are the rotations of layers without a window, and of those with one, if they are others.
+// ropes returns the rotations of layers without a window, and of layers with one if they differ.
 func (m *model) ropes(l *weights.Loader, names *tensorNames) (all, local *nn.Rope) {
 	factors := m.factors(l, names)
 	if l.Err != nil {
@@ -78,7 +79,7 @@ func (m *model) ropes(l *weights.Loader, names *tensorNames) (all, local *nn.Rop
 	return all, local
 }
 
-// factors are those of rotations that a file keeps as tensors; nil for none.
+// factors returns the factors of rotations that a file has as tensors; nil for none.
 func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
 	read := func(name string) []float32 {
 		if name == "" || !l.Has(name+".weight") {
@@ -89,7 +90,7 @@ func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
 	s := &m.Scaling
 	short, long := read(names.short), read(names.long)
 	if short == nil && long == nil && s.Type == "" && s.Magnitude != nil && l.Err == nil {
-		short = slices.Repeat([]float32{1}, m.Rotated/2) // there is only a magnitude
+		short = slices.Repeat([]float32{1}, m.Rotated/2) // the file has only a magnitude
 		long = short
 	}
 	if short == nil && long == nil {
@@ -107,7 +108,7 @@ func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
 	return nil
 }
 
-// layerBuilder reads a layer, whose tensors' names begin alike.
+// layerBuilder loads a layer. The names of its tensors begin alike.
 type layerBuilder struct {
 	*weights.Loader
 	*config
@@ -141,7 +142,7 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	return l
 }
 
-// norm reads the weights of a norm.
+// norm loads the weights of a norm.
 func (b *layerBuilder) norm(name string, n int) []float32 {
 	x := b.Tensor(b.at+name+".weight", n)
 	for i := range x {
@@ -152,8 +153,8 @@ func (b *layerBuilder) norm(name string, n int) []float32 {
 	return x
 }
 
-// attention reads matrices of queries, keys and values, which may be rows of one tensor, and the
-// one of the output.
+// attention loads the matrices of queries, keys and values, which may be rows of one tensor, and
+// the output's.
 func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
 	rows := q
@@ -164,7 +165,7 @@ func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 	if b.Interleaved {
 		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
 	}
-	if b.Gated { // rows of queries and of gates take turns, a head of each
+	if b.Gated { // rows of queries and of gates alternate, a head of each
 		turns := groupRows(b.Heads, b.HeadDim, b.HeadDim)
 		parts[0].Out, parts[0].Of = q, max(rows, parts[0].Of)
 		gates := parts[0]
@@ -177,7 +178,7 @@ func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
 }
 
-// network reads the matrices of a feed-forward network, of which two may be rows of one tensor.
+// network loads the matrices of a feed-forward network. Gate and up may be rows of one tensor.
 func (b *layerBuilder) network(l *decoderLayer, n *layerNames) {
 	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
 	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
@@ -189,8 +190,8 @@ func (b *layerBuilder) part(name string, out int) weights.Part {
 	return weights.Part{Name: b.at + name, Out: out}
 }
 
-// parts are tensors of some outputs each, or rows of the one that has all, where the file has that
-// or the others have no names.
+// parts returns tensors of some outputs each. They are rows of the tensor all if the file has it,
+// or if they have no names.
 func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
 	has := func(name string) bool { return b.Has(b.at + name + ".weight") }
 	fused, total := names[0] == "" || all != "" && has(all) && !has(names[0]), 0
@@ -209,7 +210,7 @@ func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []w
 	return parts
 }
 
-// linear reads a matrix, and its bias if it must have one, or may have one and has.
+// linear loads a matrix, and its bias if it must have one, or if it may have one and the file does.
 func (b *layerBuilder) linear(p weights.Part, in int, bias bool) weights.Linear {
 	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(p.Name+".bias"), p)
 }

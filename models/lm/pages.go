@@ -20,25 +20,25 @@ type pages struct {
 	integers  bool
 	slots     int // most sequences where layers have windows or keep states; 0: no bound
 	mu        sync.Mutex
-	sequences int                     // that there are
-	open      map[*linattn.State]bool // their states
+	sequences int                     // how many exist now
+	open      map[*linattn.State]bool // the open states
 
-	// of one step
+	// for one step
 	seqs    []*attn.Sequence
 	convs   []*nn.Conv
 	kept    []*linattn.State
 	queries []int
 }
 
-// paged has a part in each store, and states of its own.
+// paged is a sequence with a part in each store, and with states of its own.
 type paged struct {
 	cache  *pages
 	layers []*attn.Sequence // nil for layers that keep states,
-	kept   []layerState     // which are here
+	kept   []layerState     // the states of those layers
 }
 
-// newPages makes stores that fill the memory of the settings; without a bound, for a sequence in
-// each place and one more.
+// newPages makes stores that fill the memory of the settings or, without a bound, hold a sequence
+// in each place and one more.
 func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 	c := &pages{model: m, pool: pool, integers: s.attendsInIntegers(),
 		open: map[*linattn.State]bool{}}
@@ -70,8 +70,8 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 	return c, nil
 }
 
-// windowPages is how many pages a sequence has at most in a layer with a window: the longest step
-// comes to the tokens that its first one sees, and whole pages go.
+// windowPages returns the most pages of a sequence in a layer with a window: the longest step with
+// the tokens that its first token sees. Whole pages are dropped.
 func windowPages(window int, s *settings) int {
 	return min(pagesOf(s.context), pagesOf(window+min(s.chunk, s.context)+attn.Block-2))
 }
@@ -81,10 +81,10 @@ type pageCounts struct {
 	full int // pages of each layer without a window
 }
 
-// sizes finds how many pages there are, and in slots how many sequences where that matters: layers
-// with windows or states get half of the memory, if others need the rest.
+// sizes computes how many pages the stores have, and sets slots to the most sequences if that is
+// bounded. Layers with windows or states get half of the memory if other layers need the rest.
 func (c *pages) sizes(s *settings) (n pageCounts, err error) {
-	page, each := 0, 0 // bytes of a page in all layers without a window, and of a sequence in others
+	page, each := 0, 0 // bytes of a page in all layers without a window; of a sequence in the others
 	for i, window := range c.Windows {
 		switch {
 		case c.States.of(i):
@@ -93,7 +93,7 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 				return n, err
 			}
 			each += state.MemoryUse() + 4*c.States.Width*c.States.channels()
-			_ = state.Close() // it is open, so nothing can fail
+			_ = state.Close() // it is open, so Close cannot fail
 		case window > 0:
 			bytes, err := pageBytes(c.model, s)
 			if err != nil {
@@ -138,7 +138,7 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 	return n, nil
 }
 
-// pageBytes is the size of a page in one layer.
+// pageBytes returns the size of a page in one layer.
 func pageBytes(m *model, s *settings) (int, error) {
 	page, err := attn.NewStore(storeConfig(m, s, 1))
 	if err != nil {
@@ -148,7 +148,7 @@ func pageBytes(m *model, s *settings) (int, error) {
 	return bytes, page.Close()
 }
 
-// pagesOf is how many pages some tokens fill.
+// pagesOf returns how many pages tokens fill.
 func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
 func storeConfig(m *model, s *settings, count int) attn.StoreConfig {
@@ -173,7 +173,7 @@ func (c *pages) newSequence() (sequence, error) {
 	return s, nil
 }
 
-// sequence is one without layers.
+// sequence returns a sequence without layers.
 func (c *pages) sequence() paged {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *pages) sequence() paged {
 	return paged{cache: c, kept: make([]layerState, len(c.stores))}
 }
 
-// keep adds a layer that keeps states.
+// keep sets the states of a layer.
 func (s *paged) keep(layer int, k layerState) {
 	s.layers, s.kept[layer] = append(s.layers, nil), k
 	s.cache.mu.Lock()
@@ -189,7 +189,7 @@ func (s *paged) keep(layer int, k layerState) {
 	s.cache.mu.Unlock()
 }
 
-// states are those of a layer, which are valid until the next call.
+// states returns the convolutions and states of a layer, which are valid until the next call.
 func (c *pages) states(layer int, pieces []piece) ([]*nn.Conv, []*linattn.State, error) {
 	c.convs, c.kept = c.convs[:0], c.kept[:0]
 	for _, p := range pieces {
@@ -199,7 +199,7 @@ func (c *pages) states(layer int, pieces []piece) ([]*nn.Conv, []*linattn.State,
 	return c.convs, c.kept, nil
 }
 
-// step attends in one call for prompts and decoding together.
+// step computes attention for prompts and decoding in one call.
 func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
 	seqs, err := c.append(layer, k, v, pieces)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, c.queries, c.integers))
 }
 
-// append adds rows to a layer's sequences, which it returns until the next call.
+// append adds rows to a layer's sequences, which it returns, valid until the next call.
 func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (
 	_ []*attn.Sequence, err error) {
 	c.seqs = c.seqs[:0]
@@ -223,7 +223,7 @@ func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (
 
 func (c *pages) forks() bool { return true }
 
-// inUse is the pages that are not free, and all states.
+// inUse returns the bytes of pages in use and of all states.
 func (c *pages) inUse() (bytes int) {
 	c.mu.Lock()
 	for s := range c.open {
@@ -243,7 +243,7 @@ func (c *pages) inUse() (bytes int) {
 func (c *pages) close() {
 	for _, s := range c.stores {
 		if s != nil {
-			_ = s.Close() // it is open, so nothing can fail
+			_ = s.Close() // it is open, so Close cannot fail
 		}
 	}
 	for s := range c.open {
@@ -258,8 +258,8 @@ func (s paged) length() int {
 	return s.layers[0].Len()
 }
 
-// fork shares the pages of the first n tokens, which reach must have found: a prompt that is common
-// to many is there once, and is read once for all of them.
+// fork shares the pages of the first n tokens, for an n that reach returned: a prompt that many
+// sequences have in common is stored once, and read once for all of them.
 func (s paged) fork(n int) (sequence, error) {
 	f := s.cache.sequence()
 	for i, q := range s.layers {
@@ -281,8 +281,9 @@ func (s paged) fork(n int) (sequence, error) {
 	return f, nil
 }
 
-// reach is the most of the first n tokens that a fork can have: states go back to the begin of a
-// chunk or to their mark, and layers with windows have no more than what the last tokens see.
+// reach returns the most of the first n tokens that a fork can have. States go back to the
+// beginning of a chunk or to their mark, and layers with windows have only what the last tokens
+// see.
 func (s paged) reach(n int) int {
 	for _, m := range []int{n, s.marked()} {
 		if m <= n && s.reaches(m) {
@@ -292,7 +293,7 @@ func (s paged) reach(n int) int {
 	return 0
 }
 
-// marked is the position to which states can go back, 0 for none.
+// marked returns the position of the states' mark, 0 for none.
 func (s paged) marked() int {
 	for _, k := range s.kept {
 		if k.state != nil {
@@ -344,12 +345,12 @@ func (s paged) back(n int) (err error) {
 func (s paged) slide() {
 	for i, q := range s.layers {
 		if q != nil {
-			_ = q.DropBefore(s.cache.sees(i, q.Len())) // which is at most Len
+			_ = q.DropBefore(s.cache.sees(i, q.Len())) // the argument is at most Len
 		}
 	}
 }
 
-// sees is the first token that the one after n tokens sees in a layer.
+// sees returns the first token that is visible, in a layer, to the token after n tokens.
 func (c *pages) sees(layer, n int) int {
 	if w := c.Windows[layer]; w > 0 {
 		return max(0, n-w+1)
@@ -357,7 +358,7 @@ func (c *pages) sees(layer, n int) int {
 	return 0
 }
 
-// save writes what each layer has.
+// save writes the keys, values and states of each layer.
 func (s paged) save(to io.Writer) (all int64, err error) {
 	for i, q := range s.layers {
 		var n, more int64
@@ -373,7 +374,7 @@ func (s paged) save(to io.Writer) (all int64, err error) {
 	return all, nil
 }
 
-// load reads what save wrote of some tokens, into an empty sequence.
+// load reads what save wrote for some tokens, into an empty sequence.
 func (s paged) load(from io.Reader, tokens int) (all int64, err error) {
 	for i, q := range s.layers {
 		var n, more int64

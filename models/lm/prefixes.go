@@ -6,8 +6,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// prefixes are sequences of jobs that have ended, and of prompts, with which later prompts may
-// begin. They have pages and states that nobody else needs: the least recently used one goes first.
+// prefixes are the sequences of ended jobs, and of prompts, that later prompts may begin with.
+// Their pages and states are not shared with running jobs; the least recently used sequence is
+// dropped first.
 type prefixes struct {
 	list []prefix // the most recently used one is the last
 }
@@ -20,8 +21,8 @@ type prefix struct {
 // mostPrefixes bounds the time of a search.
 const mostPrefixes = 256
 
-// add keeps a sequence of some tokens, which nobody else uses. whole says that sequences are shared
-// from any length on, so that one with more tokens replaces one with fewer.
+// add keeps an unused sequence of some tokens. whole says that sequences can be shared from any
+// length on, so that a longer one replaces its beginnings.
 func (p *prefixes) add(tokens []int32, seq sequence, whole bool) {
 	if len(tokens) < attn.Block {
 		seq.release()
@@ -47,7 +48,7 @@ func (p *prefixes) add(tokens []int32, seq sequence, whole bool) {
 }
 
 // find returns the index of the sequence that has the most of the first tokens of a prompt, and how
-// many; 0 for none.
+// many; n is 0 if there is none.
 func (p *prefixes) find(prompt []int32) (at, n int) {
 	for i, x := range p.list {
 		if m := x.seq.reach(common(x.tokens, prompt)); m > n {
@@ -57,7 +58,7 @@ func (p *prefixes) find(prompt []int32) (at, n int) {
 	return at, n
 }
 
-// use makes a sequence the most recently used one, and returns it.
+// use makes a sequence the most recently used one and returns it.
 func (p *prefixes) use(i int) sequence {
 	x := p.list[i]
 	p.list = append(slices.Delete(p.list, i, i+1), x)
@@ -79,7 +80,7 @@ func (p *prefixes) clear() {
 	}
 }
 
-// common returns how many tokens two lists have in common at their beginning.
+// common returns the length of the common beginning of two lists of tokens.
 func common(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -9,21 +9,21 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Sizes is the shape of a model. Zero fields of a random one are those of a small model.
+// Sizes is the shape of a model. For [Random], 0 means a default.
 type Sizes struct {
-	Layers  int    // 4
-	Hidden  int    // elements of a row between layers: 256
-	Heads   int    // of queries: Hidden/64, at least 1
-	KVHeads int    // of keys and values, a divisor of Heads: Heads
-	FFN     int    // elements of a row within the feed-forward network: 11·Hidden/4
-	Vocab   int    // tokens: 512, at least 260
+	Layers  int    // default 4
+	Hidden  int    // elements of a row between layers: default 256
+	Heads   int    // of queries: default Hidden/64, at least 1
+	KVHeads int    // of keys and values, a divisor of Heads: default Heads
+	FFN     int    // elements of a row in the feed-forward network: default 11·Hidden/4
+	Vocab   int    // tokens: default 512, at least 260
 	Seed    uint64 // of the weights
 }
 
-// Random makes a model of the kind of Llama with random weights, for tests and for measuring. Its
-// tokens 0 to 255 are bytes; <|im_start|>, <|im_end|> and <|endoftext|> follow, of which the last
-// two end answers, and its chat template is ChatML. Tokens above them are empty texts. Matrices are
-// of Options.Weights, F32 by Default.
+// Random makes a Llama model with random weights, for tests and measurements. Its tokens 0 to 255
+// are bytes; <|im_start|>, <|im_end|> and <|endoftext|> follow, and the last two end answers. Its
+// chat template is ChatML. Tokens after these are empty texts. Matrices have the format
+// Options.Weights; Default is F32.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 	return m.start()
 }
 
-// complete sets what is left open and refuses sizes that no model has.
+// complete sets the defaults and refuses sizes that no model has.
 func (s *Sizes) complete() error {
 	set := func(n *int, usual int) {
 		if *n == 0 {

@@ -6,15 +6,16 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// A store is counted once for all layers with the same window, whose sequences grow alike.
+// pageGroup is a store, which stands for all layers with the same window, since their sequences
+// grow alike.
 type pageGroup struct {
 	layer int
 	store *attn.Store
-	most  int // pages that a sequence has at most; 0: as many as its tokens fill
+	most  int // most pages of a sequence; 0: as many as its tokens fill
 }
 
-// holds is the most pages that a sequence of some tokens has, one of them for a page that it shares
-// with another sequence and copies before it writes.
+// holds returns the most pages of a sequence of some tokens. One of them is for a page that it
+// shares with another sequence and copies before it writes.
 func (g *pageGroup) holds(tokens int) int {
 	n := pagesOf(tokens)
 	if g.most > 0 {
@@ -23,7 +24,7 @@ func (g *pageGroup) holds(tokens int) int {
 	return n + 1
 }
 
-// left is the most pages that a job may still ask for.
+// left returns the most pages that a job may still need.
 func (g *pageGroup) left(j *job) int {
 	if j.seq == nil {
 		return 0
@@ -32,7 +33,7 @@ func (g *pageGroup) left(j *job) int {
 	return max(0, g.holds(j.limit)-(pagesOf(q.Len())-q.First()/attn.Block))
 }
 
-// couldHold refuses sequences that do not fit the memory even alone.
+// couldHold refuses sequences that exceed the memory even alone.
 func (e *engine) couldHold(tokens int) error {
 	if e.pages == nil {
 		return nil
@@ -51,8 +52,7 @@ func (c *pages) couldHold(tokens int) error {
 	return nil
 }
 
-// fits reports whether there are pages for a job beside what jobs that have begun may still ask
-// for.
+// fits reports whether there are pages for a job and for all that the active jobs may still need.
 func (c *pages) fits(active []*job, j *job) bool {
 	for i := range c.groups {
 		g := &c.groups[i]
@@ -67,7 +67,7 @@ func (c *pages) fits(active []*job, j *job) bool {
 	return true
 }
 
-// spares reports whether one more sequence may keep what it has in layers with windows or states.
+// spares reports whether there is memory for one more sequence in layers with windows or states.
 func (c *pages) spares(active []*job) bool {
 	if c.full() {
 		return false
@@ -85,7 +85,7 @@ func (c *pages) spares(active []*job) bool {
 	return true
 }
 
-// full reports whether there are as many states as there may be.
+// full reports whether there are as many sequences with windows or states as there may be.
 func (c *pages) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// scaling stretches the rotations to more positions than a model was first trained with.
+// scaling stretches rotations to more positions than a model was first trained with.
 type scaling struct {
 	Type     string   `json:"rope_type"`
 	OldType  string   `json:"type"`
@@ -17,33 +17,34 @@ type scaling struct {
 	Low      float64  `json:"low_freq_factor"`
 	High     float64  `json:"high_freq_factor"`
 	Original float64  `json:"original_max_position_embeddings"`
-	// of yarn: how often pairs turn within those positions that are kept and that are stretched, and
-	// by what queries and keys are multiplied
+	// of yarn: pairs that turn at least Fast times within the original positions keep their
+	// frequency, those that turn at most Slow times are stretched. Magnitude multiplies queries and
+	// keys
 	Fast      float64  `json:"beta_fast"`
 	Slow      float64  `json:"beta_slow"`
 	Magnitude *float64 `json:"attention_factor"`
-	// in the place of that, of which the second divides the first
+	// instead of Magnitude, which is then a quotient of both
 	Scale      *float64 `json:"mscale"`
 	ScaleOfAll *float64 `json:"mscale_all_dim"`
-	// pairs where the ramp of yarn begins and ends are whole ones, unless it says no
+	// whether the ramp of yarn begins and ends at whole pairs; nil: it does
 	Truncate *bool `json:"truncate"`
-	// of longrope: what divides each pair's frequency
+	// of longrope: divisors of each pair's frequency
 	Short []float64 `json:"short_factor"`
 	Long  []float64 `json:"long_factor"`
-	// the part of a head that is rotated, where it stands in newer files
+	// the part of a head that is rotated, in newer files
 	Rotated *float64 `json:"partial_rotary_factor"`
-	// pairs by kinds of positions, which are the same in texts
+	// pairs for each kind of position; in texts all kinds are the same
 	Sections    []int `json:"mrope_section"`
 	Interleaved *bool `json:"mrope_interleaved"`
-	// layers without and with a window, in newer files
+	// of layers without and with a window, in newer files
 	Full    *scaling `json:"full_attention"`
 	Sliding *scaling `json:"sliding_attention"`
 }
 
 const longRope = "longrope"
 
-// rotation is that of heads by positions, with frequencies divided by factors if the model has
-// some.
+// rotation returns the rotations of heads by positions. factors, if there are any, divide the
+// frequencies.
 func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.Rotated, Base: c.Theta}
 	to := &rope.Scaling
@@ -86,17 +87,18 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 	return nn.NewRope(rope)
 }
 
-// long says whether the longest texts of a run are longer than those that a model was first trained
-// with: all its texts have the rotations for that, so that answers do not depend on their lengths.
+// long reports whether the longest sequence of the run exceeds the texts that the model was first
+// trained with. All its sequences then have the rotations for long texts, so that answers do not
+// depend on their length.
 func (c *config) long() bool { return float64(c.Context) > c.Scaling.Original }
 
-// local is the rotation of layers with a window.
+// local returns the rotations of layers with a window.
 func (c *config) local() (*nn.Rope, error) {
 	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta})
 }
 
-// complete sets what a scaling leaves out, and refuses rotations that are stretched in other ways.
-// A file may say for how many positions the model is.
+// complete sets the defaults of a scaling and refuses other ways to stretch rotations. positions is
+// how many the model is for, if the file says it.
 func (s *scaling) complete(theta, positions float64) error {
 	if s.Type != "" && s.OldType != "" && s.Type != s.OldType {
 		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
@@ -134,7 +136,7 @@ func (s *scaling) complete(theta, positions float64) error {
 	return nil
 }
 
-// trained is how many positions a model of some knows with this scaling.
+// trained returns how many positions a model of some positions knows with this scaling.
 func (s *scaling) trained(positions float64) int {
 	return int(min(max(positions, s.Factor*cmp.Or(s.Original, positions)), 1<<30))
 }
@@ -147,7 +149,7 @@ func (s *scaling) completeYarn(theta, positions float64) error {
 		s.Magnitude = new(yarnMagnitude(s.Factor, one) / yarnMagnitude(s.Factor, other))
 	}
 	magnitude := 1.0
-	if s.Magnitude != nil { // else it is what nn makes of the factor
+	if s.Magnitude != nil { // otherwise nn computes it from the factor
 		magnitude = *s.Magnitude
 	}
 	if !(s.Slow > 0 && s.Fast > s.Slow && s.Original > 0 && magnitude > 0 && theta > 1) {
@@ -159,7 +161,7 @@ func (s *scaling) completeYarn(theta, positions float64) error {
 	return nil
 }
 
-// beLong is what phi3 means by types that older files have, and by a key beside the scaling.
+// beLong converts the types in older files of phi3, and a key next to the scaling.
 func (s *scaling) beLong(original float64) {
 	for _, kind := range []*string{&s.Type, &s.OldType} {
 		if *kind == "su" || *kind == "yarn" {
@@ -169,8 +171,8 @@ func (s *scaling) beLong(original float64) {
 	s.Original = original
 }
 
-// completeLong makes the magnitude of longer texts, √(1 + ln s/ln original) for s times as many
-// positions as at first.
+// completeLong sets the magnitude for longer texts, √(1 + ln s/ln original) for s times the
+// original positions.
 func (s *scaling) completeLong(positions float64) error {
 	if !(s.Original > 1) || s.Factor != 0 {
 		return fmt.Errorf("of type longrope has original_max_position_embeddings %v and factor %v, want "+
@@ -188,10 +190,10 @@ func (s *scaling) completeLong(positions float64) error {
 	return nil
 }
 
-// yarnMagnitude is what yarn multiplies by, where nothing else is given, for a scale of 1.
+// yarnMagnitude returns yarn's default factor of queries and keys, for times 1.
 func yarnMagnitude(factor, times float64) float64 { return float64(0.1*times*nn.Log(factor)) + 1 }
 
-// ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
+// ramp returns yarn as gpt-oss has it, whose ramp begins and ends between pairs: as factors.
 func (c *config) ramp() nn.RopeScaling {
 	s := &c.Scaling
 	pair := func(turns float64) float64 {
@@ -200,20 +202,20 @@ func (c *config) ramp() nn.RopeScaling {
 	}
 	low, high := max(pair(s.Fast), 0), min(pair(s.Slow), float64(c.Rotated-1))
 	if low == high {
-		high += 0.001 // no division by 0
+		high += 0.001 // avoids a division by 0
 	}
 	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: yarnMagnitude(s.Factor, 1)}
 	if s.Magnitude != nil {
 		to.AttentionFactor = *s.Magnitude
 	}
 	for i := range c.Rotated / 2 {
-		part := min(max((float64(i)-low)/(high-low), 0), 1) // that is stretched
+		part := min(max((float64(i)-low)/(high-low), 0), 1) // the part that is stretched
 		to.Factors = append(to.Factors, 1/(float64(part/s.Factor)+float64(1-part)))
 	}
 	return to
 }
 
-// checkFactors wants one for each pair of channels.
+// checkFactors makes sure that there is a factor for each pair of channels.
 func (c *config) checkFactors(name string) error {
 	s := &c.Scaling
 	if s.Type == longRope && (len(s.Short) != c.Rotated/2 || len(s.Long) != c.Rotated/2) {

@@ -8,20 +8,21 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Sampling says how tokens are drawn. The zero value takes the most likely token. In order:
+// Sampling says how tokens are drawn. The zero value chooses the most likely token. The steps, in
+// order:
 //
-//   - Repetition divides the logits above 0 of all distinct tokens that came before, prompt and
-//     answer, and multiplies the others. 0 and 1 change nothing.
+//   - Repetition divides the logits of all tokens of the prompt and the answer so far if they
+//     are above 0, and multiplies them otherwise. 0 and 1 change nothing.
 //   - Frequency times the count of a token in the answer is subtracted from its logit, then
 //     Presence from the logit of each token of the answer.
 //   - [Generation].Logits may change logits.
-//   - Temperature divides logits. With 0 the largest logit is taken, the lowest number among
-//     equals, and TopK, TopP and MinP change nothing.
+//   - Temperature divides logits. With 0 the token of the largest logit is chosen, the lowest number
+//     among equals, and TopK, TopP and MinP change nothing.
 //   - TopK keeps that many of the largest logits; 0 keeps all.
 //   - TopP keeps the fewest of the most likely tokens that together have this probability; 0 and 1
 //     keep all.
 //   - MinP keeps tokens with at least this part of the largest probability.
-//   - A token is drawn with the number that Seed and its position give.
+//   - A token is drawn with a pseudorandom number computed from Seed and its position.
 //
 // The order of all operations is part of attn's numeric contract, so that the same logits, Seed and
 // position give the same token in any program: docs/semantics.md defines it.
@@ -32,7 +33,7 @@ type Sampling struct {
 	Seed                            uint64
 }
 
-// check refuses numbers outside their domain, by the name of their field.
+// check refuses numbers outside their domain. Errors name the field.
 func (s *Sampling) check() error {
 	for _, n := range []struct {
 		name     string
@@ -58,10 +59,10 @@ func (s *Sampling) check() error {
 // sampler chooses the tokens of one answer.
 type sampler struct {
 	Sampling
-	before  []int32         // distinct tokens that came before, if Repetition needs them
-	seen    []uint64        // a bit for each token that is among them
+	before  []int32         // distinct tokens so far, if Repetition needs them
+	seen    []uint64        // a bit for each token in before
 	counts  map[int32]int32 // of tokens of the answer, if Frequency or Presence need them
-	scores  []float32       // quotients, then probabilities, of all tokens
+	scores  []float32       // of all tokens: quotients, then probabilities
 	ranked  []int32         // tokens by falling logit
 	weights []float32       // their probabilities
 }
@@ -83,7 +84,7 @@ func newSampler(s Sampling, before []int32) *sampler {
 	return d
 }
 
-// note counts a token that came before those that will be chosen.
+// note counts a token of the prompt.
 func (d *sampler) note(token int32) {
 	if d.Repetition == 1 {
 		return
@@ -122,7 +123,7 @@ func (d *sampler) penalize(logits []float32) {
 	}
 }
 
-// checkPenalized refuses logits from which no token can be chosen, which penalties may leave.
+// checkPenalized refuses penalized logits from which no token can be chosen.
 func (d *sampler) checkPenalized(logits []float32) error {
 	for token := range d.penalized {
 		x := logits[token]
@@ -134,7 +135,7 @@ func (d *sampler) checkPenalized(logits []float32) error {
 	return nil
 }
 
-// penalized are the tokens whose logits penalties change.
+// penalized yields the tokens whose logits penalties change.
 func (d *sampler) penalized(yield func(int32) bool) {
 	for _, token := range d.before {
 		if !yield(token) {
@@ -148,7 +149,7 @@ func (d *sampler) penalized(yield func(int32) bool) {
 	}
 }
 
-// choose returns the token of a position, which is how many come before it.
+// choose returns the token for a position, which is the number of tokens before it.
 func (d *sampler) choose(logits []float32, position int) int32 {
 	best := argMax(logits)
 	if d.Temperature == 0 || math.IsInf(float64(logits[best]/d.Temperature), 0) {
@@ -162,7 +163,7 @@ func (d *sampler) choose(logits []float32, position int) int32 {
 	return d.ranked[pick(d.weights, u)]
 }
 
-// probabilities are those of all tokens, in the order of their numbers.
+// probabilities returns the probabilities of all tokens, in the order of their numbers.
 func (d *sampler) probabilities(logits []float32) []float32 {
 	d.scores = resize(d.scores, len(logits))
 	for i, x := range logits {
@@ -172,8 +173,8 @@ func (d *sampler) probabilities(logits []float32) []float32 {
 	return d.scores
 }
 
-// rank finds the tokens that may be drawn, by falling logit, and their probabilities. It looks at a
-// few first, which mostly are enough.
+// rank finds the tokens that may be drawn, by falling logit, and their probabilities. It tries the
+// few largest logits first, which are usually enough.
 func (d *sampler) rank(logits []float32) {
 	if d.TopK > 0 && d.TopK < len(logits) {
 		d.weights = d.top(logits, d.TopK)
@@ -198,7 +199,7 @@ func (d *sampler) rank(logits []float32) {
 	}
 }
 
-// top sets the tokens of the n largest logits, and returns these.
+// top sets the tokens of the n largest logits and returns their logits.
 func (d *sampler) top(logits []float32, n int) []float32 {
 	d.ranked = slices.Grow(d.ranked[:0], n)[:n]
 	attn.TopK(d.ranked, logits)
@@ -209,8 +210,8 @@ func (d *sampler) top(logits []float32, n int) []float32 {
 	return weights
 }
 
-// kept is how many of the ranked tokens TopP and MinP keep. enough says that further ones would
-// not change that.
+// kept returns how many of the ranked tokens TopP and MinP keep. enough reports that more ranked
+// tokens would not change that.
 func (d *sampler) kept() (n int, enough bool) {
 	n = len(d.weights)
 	if d.TopP < 1 {
@@ -233,7 +234,7 @@ func (d *sampler) kept() (n int, enough bool) {
 	return n, enough
 }
 
-// pick returns the first index at which the running sum of weights exceeds u times all of it.
+// pick returns the first index at which the running sum of weights exceeds u times the total.
 func pick(weights []float32, u float64) int {
 	sum := 0.0
 	for _, x := range weights {
@@ -243,7 +244,7 @@ func pick(weights []float32, u float64) int {
 	sum = 0
 	for i, x := range weights {
 		if x > 0 {
-			last = i // where u times all rounds to all
+			last = i // used if u times the total rounds to the total
 		}
 		if sum += float64(x); sum > left {
 			return i
@@ -252,8 +253,8 @@ func pick(weights []float32, u float64) int {
 	return last
 }
 
-// uniform is the number in [0, 1) by which the token of a position is drawn: output number position
-// of SplitMix64 (Steele, Lea and Flood, 2014) from a seed, of which it has the upper 53 bits.
+// uniform returns the number in [0, 1) that draws the token of a position: the upper 53 bits of
+// output number position of SplitMix64 (Steele, Lea and Flood, 2014) from a seed.
 func uniform(seed uint64, position int) float64 {
 	z := seed + (uint64(position)+1)*0x9E3779B97F4A7C15
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
@@ -261,9 +262,9 @@ func uniform(seed uint64, position int) float64 {
 	return float64((z^z>>31)>>11) * 0x1p-53
 }
 
-// argMax is the index of the largest of some logits, the first among equals.
+// argMax returns the index of the largest logit, the first among equals.
 func argMax(logits []float32) int32 {
-	most, at := attn.Max(logits[:min(1, len(logits))]), 0 // where the block with it begins
+	most, at := attn.Max(logits[:min(1, len(logits))]), 0 // where the maximum's block begins
 	for first := 0; first < len(logits); first += someLogits {
 		if x := attn.Max(logits[first:min(first+someLogits, len(logits))]); x > most {
 			most, at = x, first
@@ -272,7 +273,7 @@ func argMax(logits []float32) int32 {
 	return int32(at + slices.Index(logits[at:], most))
 }
 
-// checkHook refuses logits from which no token can be chosen, which a hook may leave.
+// checkHook refuses the logits of a hook if no token can be chosen from them.
 func checkHook(logits []float32) error {
 	some := false
 	for i, x := range logits {

@@ -9,19 +9,19 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Session is a sequence of tokens with what the model keeps of them, so that they are computed
-// once. A call at a time may use it: others get [ErrBusy].
+// Session is a sequence of tokens whose keys, values and states the model keeps, so that they are
+// computed once. One call at a time may use it: others get [ErrBusy].
 type Session struct {
 	model  *Model
-	mu     sync.Mutex // guards what follows, up to trace
+	mu     sync.Mutex // guards the fields below, up to trace
 	busy   bool       // a call uses the session
 	closed bool
 	tokens []int32
 	trace  func(layer, first int, rows attn.Tensor)
 
-	seq    sequence // of the first tokens; nil for none. The engine drops it while no call runs
+	seq    sequence // of the first tokens; nil for none. The engine may drop it between calls
 	tracer tracer
-	logits []float32 // what Append returned
+	logits []float32 // the result of Append
 }
 
 // NewSession returns a session without tokens.
@@ -57,14 +57,14 @@ func (s *Session) giveBack() {
 	s.busy = false
 }
 
-// set changes the tokens, which others may read meanwhile.
+// set changes the tokens, which other goroutines may read at the same time.
 func (s *Session) set(tokens []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens = tokens
 }
 
-// call is a call of f.
+// call runs f as a call.
 func (s *Session) call(f func() error) error {
 	if err := s.take(); err != nil {
 		return err
@@ -73,31 +73,31 @@ func (s *Session) call(f func() error) error {
 	return f()
 }
 
-// lend gives a job the session's sequence until it has left.
+// lend gives the session's sequence to a job until that leaves.
 func (s *Session) lend(j *job) {
 	j.seq, j.keep, s.seq = s.seq, true, nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracer = tracer{f: s.trace} // without rows of a call that failed
+	s.tracer = tracer{f: s.trace} // drops rows of a call that failed
 	if s.trace != nil {
 		j.trace, j.alone = &s.tracer, true
 	}
 }
 
-// takeBack gets the sequence of a job that has left, and its tokens.
+// takeBack takes the sequence, and its tokens, from a job that has left.
 func (s *Session) takeBack(j *job) {
 	s.seq = j.seq
 	s.set(j.tokens)
 }
 
-// cut keeps the first n tokens. What layers do not have of these any more is computed again by the
+// cut keeps the first n tokens. Those of them that layers have dropped are computed again by the
 // next call.
 func (s *Session) cut(n int) {
 	s.set(s.tokens[:n])
 	s.back(n)
 }
 
-// back lets layers have no more than the first n tokens.
+// back makes layers drop the tokens after the first n.
 func (s *Session) back(n int) {
 	if s.seq != nil && s.seq.length() > n && (s.seq.reach(n) < n || s.seq.back(n) != nil) {
 		s.drop()
@@ -111,10 +111,10 @@ func (s *Session) drop() {
 	}
 }
 
-// Append adds tokens, and returns the logits after the last one, which are valid until the next
-// call. Without tokens they are the logits after what is there. A call that ctx ends leaves nothing
-// of itself. The error is [attn.ErrOption] for a token that the model does not have, and for no
-// tokens in a session without any, [ErrContext] for more than Options.Context,
+// Append adds tokens and returns the logits after the last token, which are valid until the next
+// call. Without tokens it returns the logits after the tokens that the session has. A call that ctx
+// ends changes nothing. The error is [attn.ErrOption] for a token that the model does not have, and
+// for no tokens in a session without any, [ErrContext] for more than Options.Context,
 // [attn.ErrMemory] for more than Options.Memory can hold.
 func (s *Session) Append(ctx context.Context, tokens ...int32) (logits []float32, err error) {
 	err = s.call(func() error {
@@ -133,12 +133,12 @@ func (s *Session) Append(ctx context.Context, tokens ...int32) (logits []float32
 	return logits, err
 }
 
-// again lets the last token be computed again, whose logits are wanted.
+// again makes the next call compute the last token again, for its logits.
 func (s *Session) again() { s.back(max(0, len(s.tokens)-1)) }
 
-// Score is Append that calls f with the logits before each token: those by which tokens[i] would be
-// chosen. They are valid until f returns, whose error ends the call. The first token of a session
-// without any has none before it.
+// Score is Append that calls f for each token with the logits before it, by which tokens[i] would
+// be chosen. They are valid until f returns; an error of f ends the call. The first token of a
+// session without tokens has no logits before it.
 func (s *Session) Score(ctx context.Context, tokens []int32,
 	f func(i int, logits []float32) error) error {
 	if f == nil {
@@ -161,8 +161,8 @@ func (s *Session) Score(ctx context.Context, tokens []int32,
 	})
 }
 
-// extend adds tokens and computes what layers do not have yet. Nothing is left of a call that
-// fails, or that f ends with a panic.
+// extend adds tokens and computes those that layers do not have yet. A call that fails, or whose f
+// panics, changes nothing.
 func (s *Session) extend(ctx context.Context, tokens []int32, all bool,
 	f func(at int, logits []float32) error) (err error) {
 	before, done := len(s.tokens), false
@@ -177,7 +177,7 @@ func (s *Session) extend(ctx context.Context, tokens []int32, all bool,
 	return err
 }
 
-// room refuses tokens that there are not, or that are too many.
+// room refuses invalid tokens and too many tokens.
 func (s *Session) room(tokens []int32) error {
 	if len(tokens)+len(s.tokens) == 0 {
 		return fmt.Errorf("%w: the session has no tokens, want one at least", attn.ErrOption)
@@ -189,8 +189,8 @@ func (s *Session) room(tokens []int32) error {
 	return s.model.checkTokens(tokens)
 }
 
-// compute takes the tokens that layers do not have yet through the model. It calls f with the
-// position of a token and the logits after it: of the last one, or of all.
+// compute runs the tokens that layers do not have yet through the model. It calls f with the
+// position of a token and the logits after it: for the last token, or for all.
 func (s *Session) compute(ctx context.Context, all bool,
 	f func(at int, logits []float32) error) error {
 	e, j := s.model.engine, newJob(s.tokens, len(s.tokens))
@@ -250,7 +250,7 @@ func (s *Session) Truncate(n int) error {
 	})
 }
 
-// Fork returns another session with the same tokens, which shares what is kept of them.
+// Fork returns another session with the same tokens, which shares their keys and values.
 func (s *Session) Fork() (f *Session, err error) {
 	err = s.call(func() error {
 		f = &Session{model: s.model, tokens: slices.Clone(s.tokens)}
@@ -268,18 +268,18 @@ func (s *Session) Fork() (f *Session, err error) {
 	return f, nil
 }
 
-// Trace lets calls of Append, Score and Generate with the session call f with the rows that each
-// layer returns, [1, 1, n, Hidden] of the n tokens from position first on: layer 0, 1 and so on
-// for some tokens, then for the next ones, on the goroutine of the call. They are valid until f
-// returns. nil ends that. A call that runs keeps the function that it began with. A session with
-// Trace shares nothing with others.
+// Trace makes calls of Append, Score and Generate with the session call f with the rows that each
+// layer returns, on the goroutine of the call: [1, 1, n, Hidden] for the n tokens from position
+// first on, for layers 0, 1 and so on, then for the next tokens. They are valid until f returns.
+// nil ends the trace. A running call keeps the function that it began with. A session with Trace
+// shares nothing with others.
 func (s *Session) Trace(f func(layer, first int, rows attn.Tensor)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trace = f
 }
 
-// Close gives the session's memory back. Later calls are [ErrClosed].
+// Close frees the session's memory. Later calls return [ErrClosed].
 func (s *Session) Close() error {
 	if err := s.take(); err != nil {
 		return err

@@ -24,17 +24,17 @@ import (
 //	          its convolution and its states (nn.Conv.Save, linattn.State.Save); nothing if Kept is 0
 const sessionMagic = "attnSes\x03"
 
-// mostDescription is more than the descriptions of the longest sequences have.
+// mostDescription exceeds the descriptions of the longest sequences.
 const mostDescription = 1 << 30
 
-// description says what a saved session is of.
+// description describes a saved session.
 type description struct {
-	Model  string // its fingerprint, which keys and values depend on
+	Model  string // the model's fingerprint, on which keys and values depend
 	Tokens []int32
-	Kept   int // first ones of the tokens, which layers have
+	Kept   int // how many of the first tokens layers have
 }
 
-// check refuses the session of another model, or one that does not fit.
+// check refuses a session of another model, or one that does not fit.
 func (d *description) check(m *Model) error {
 	own, err := m.Fingerprint()
 	switch {
@@ -59,8 +59,8 @@ func (d *description) check(m *Model) error {
 	return nil
 }
 
-// damaged is the error of a stream that is damaged or too short, or that cannot be read. Layers of
-// the model's own fingerprint have its shapes and formats.
+// damaged returns the error for a stream that is damaged, too short or unreadable. Shapes and
+// formats agree already, since the fingerprint does.
 func damaged(err error) error {
 	m := frames.Mismatch{}
 	switch {
@@ -72,8 +72,8 @@ func damaged(err error) error {
 	return err
 }
 
-// Save writes the session, and returns how many bytes it wrote. It is read by Load with a model of
-// the same [Model.Fingerprint], on any CPU.
+// Save writes the session and returns how many bytes it wrote. Load reads it with a model of the
+// same [Model.Fingerprint], on any CPU.
 func (s *Session) Save(w io.Writer) (n int64, err error) {
 	err = s.call(func() error {
 		n, err = s.save(w)
@@ -109,10 +109,10 @@ func (s *Session) save(w io.Writer) (int64, error) {
 	return to.N + n, err
 }
 
-// Load reads what Save wrote into a session without tokens, exactly, and returns how many bytes it
-// read. The error is [attn.ErrLength] for a session with tokens, [attn.ErrOption] for one of
-// another model or other options, [ErrContext] for one with too many tokens and [attn.ErrFormat]
-// for damage; the session is as before then.
+// Load reads what Save wrote into a session without tokens, and returns how many bytes it read,
+// which are exactly those. The error is [attn.ErrLength] for a session with tokens,
+// [attn.ErrOption] for another model or other options, [ErrContext] for too many tokens and
+// [attn.ErrFormat] for damage; the session is then unchanged.
 func (s *Session) Load(r io.Reader) (n int64, err error) {
 	err = s.call(func() error {
 		if len(s.tokens) > 0 {
@@ -151,10 +151,10 @@ func (s *Session) load(r io.Reader) (int64, error) {
 	return from.N + n, damaged(err)
 }
 
-// hold lets f fill the session's sequence, when there are pages for some tokens.
+// hold calls f to fill the session's sequence, once there are pages for some tokens.
 func (s *Session) hold(tokens int, f func(sequence) error) error {
 	e, j := s.model.engine, newJob(nil, tokens)
-	j.away = true // nobody waits for the reader of the file
+	j.away = true // other jobs do not wait for the file
 	s.lend(j)
 	if err := e.submit(j); err != nil {
 		s.takeBack(j)
@@ -178,8 +178,8 @@ func (s *Session) hold(tokens int, f func(sequence) error) error {
 	return err
 }
 
-// readDescription reads the first part of a saved session, in which nothing else is true if its
-// checksum is not.
+// readDescription reads the first part of a saved session and verifies its checksum before it uses
+// anything of it.
 func readDescription(from *frames.Reader) (*description, error) {
 	var head [len(sessionMagic) + 4]byte
 	magic := head[:len(sessionMagic)]
@@ -198,7 +198,7 @@ func readDescription(from *frames.Reader) (*description, error) {
 		return nil, fmt.Errorf("%w: its description has %d bytes, want at most %d", attn.ErrFormat, size,
 			mostDescription)
 	}
-	var text []byte // which grows with what comes
+	var text []byte // it grows with the bytes that come
 	for len(text) < size {
 		at := len(text)
 		text = append(text, make([]byte, min(size-at, 1<<20))...)
@@ -210,7 +210,7 @@ func readDescription(from *frames.Reader) (*description, error) {
 		return nil, damaged(err)
 	}
 	d, read := &description{}, json.NewDecoder(bytes.NewReader(text))
-	read.DisallowUnknownFields() // of a later version
+	read.DisallowUnknownFields() // a later version may have more
 	if err := read.Decode(d); err != nil {
 		return nil, fmt.Errorf("%w: %w", attn.ErrFormat, err)
 	}

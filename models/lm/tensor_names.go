@@ -6,40 +6,40 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// tensorNames is how a kind of file calls a model's tensors, without .weight and .bias.
+// tensorNames is how files of a kind name a model's tensors, without .weight and .bias.
 type tensorNames struct {
 	embedding, norm, head string
-	layer                 string // with a place for the number
+	layer                 string // with a verb for the number
 	layerNames
 	factors     string // of rotations; "" for none
-	short, long string // of rotations, for texts of as many tokens as in training, and for longer ones
+	short, long string // factors for texts up to the length in training, and for longer ones
 }
 
-// layerNames are those of a layer's tensors, after the layer's own; "" for what it has not.
+// layerNames are the names of a layer's tensors, after the layer's prefix; "" for none.
 type layerNames struct {
 	attentionNorm, q, k, v, qNorm, kNorm, out string
-	attentionAfter                            string // norm of what attention returns
+	attentionAfter                            string // norm of attention's output
 	ffnNorm, gate, up, down                   string
-	ffnAfter                                  string // norm of what the network returns
-	qkv, gateUp                               string // one tensor for several matrices
-	sinks                                     string // with .weight, if it has that
-	// of a mixture of experts: tensors of all of them, or with a place for the number of one
+	ffnAfter                                  string // norm of the network's output
+	qkv, gateUp                               string // one tensor of several matrices
+	sinks                                     string // with .weight, if the name ends so
+	// of experts: a tensor for all of them, or with a verb for the number of one
 	router, gates, ups, downs string
-	// tensors of all of them, with .weight if they have that; the first has the outputs of gate, then
-	// of up, for each
+	// tensors of all experts, with .weight if the name ends so; the first has the outputs of gate,
+	// then of up, for each expert
 	gateUps, allDowns string
-	// of an expert that all tokens use, and of how much of it
+	// of an expert that all tokens use, and of its weight
 	sharedGate, sharedUp, sharedDown, share string
-	// of layers that keep states: queries, keys and values, gates, how much is taken and forgotten;
-	// qkvz and ba are tensors of several of these, a group of heads after another
+	// of layers that keep states: queries, keys and values; gates; the rates of writing and of decay.
+	// qkvz and ba are tensors of several of these, one group of heads after another
 	mixed, z, beta, alpha, qkvz, ba string
-	conv, step, decay               string // with .weight, if they have that
+	conv, step, decay               string // with .weight, if the name ends so
 	stateNorm, stateOut             string
-	// tensors of all experts in MXFP4, in which gate and up take turns
+	// tensors of all experts in MXFP4, in which rows of gate and up alternate
 	microGateUp, microDown string
 }
 
-// folderNames are those of folders with config.json.
+// folderNames are the names in folders with config.json.
 var folderNames = tensorNames{embedding: "model.embed_tokens", norm: "model.norm", head: "lm_head",
 	layer: "model.layers.%d.", layerNames: layerNames{attentionNorm: "input_layernorm",
 		q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj",
@@ -47,7 +47,7 @@ var folderNames = tensorNames{embedding: "model.embed_tokens", norm: "model.norm
 		ffnNorm: "post_attention_layernorm", gate: "mlp.gate_proj", up: "mlp.up_proj",
 		down: "mlp.down_proj"}}
 
-// ggufNames are those of GGUF files.
+// ggufNames are the names in GGUF files.
 var ggufNames = tensorNames{embedding: "token_embd", norm: "output_norm", head: "output",
 	layer: "blk.%d.", layerNames: layerNames{attentionNorm: "attn_norm", q: "attn_q", k: "attn_k",
 		v: "attn_v", qkv: "attn_qkv", qNorm: "attn_q_norm", kNorm: "attn_k_norm", out: "attn_output",
@@ -87,7 +87,7 @@ var (
 		n.share, n.factors = "ffn_gate_inp_shexp", ""
 	})
 	gptOSSNames = folderNames.with(func(n *tensorNames) {
-		n.gates = "mlp.experts.%d.gate_proj" // of random models, as the next two
+		n.gates = "mlp.experts.%d.gate_proj" // of random models, as are the next two
 		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
 		n.router, n.sinks = "mlp.router", "self_attn.sinks"
 		n.microGateUp, n.microDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
@@ -110,11 +110,11 @@ var (
 	})
 	ggufQwenNextNames = ggufMoENames.with(ggufStates).with(func(n *tensorNames) {
 		n.beta, n.alpha, n.ba = "", "", "ssm_ba"
-		n.qkvz = "ssm_in" // in the place of two tensors, until 2026-02
+		n.qkvz = "ssm_in" // instead of two tensors, until 2026-02
 	})
 )
 
-// folderStates names the tensors of layers that keep states.
+// folderStates sets the names of layers that keep states.
 func folderStates(n *tensorNames) {
 	n.mixed, n.z = "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"
 	n.beta, n.alpha = "linear_attn.in_proj_b", "linear_attn.in_proj_a"
@@ -123,7 +123,7 @@ func folderStates(n *tensorNames) {
 	n.stateOut = "linear_attn.out_proj"
 }
 
-// ggufStates names them in GGUF files, where the norm before the network has another name, too.
+// ggufStates sets them for GGUF files, where the norm before the network has another name, too.
 func ggufStates(n *tensorNames) {
 	n.ffnNorm = "post_attention_norm"
 	n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
@@ -131,7 +131,7 @@ func ggufStates(n *tensorNames) {
 	n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 }
 
-// within are names of a model in a file that has another one for images, too.
+// within returns the names in a file that also has a model for images.
 func (n *tensorNames) within(l *weights.Loader) *tensorNames {
 	for _, before := range []string{"model.language_model.", "language_model.model."} {
 		if !l.Has(before + "embed_tokens.weight") {
@@ -150,7 +150,7 @@ func (n *tensorNames) within(l *weights.Loader) *tensorNames {
 	return n
 }
 
-// with are names of which some are others.
+// with returns a changed copy.
 func (n tensorNames) with(change func(*tensorNames)) tensorNames {
 	change(&n)
 	return n

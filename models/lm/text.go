@@ -2,14 +2,14 @@ package lm
 
 import "strings"
 
-// stops finds texts that end an answer. What may become one of them waits.
+// stops finds texts that end an answer. It holds back what may become one of them.
 type stops struct {
 	texts []string
 	held  string
 }
 
-// add returns what may be shown of a text that continues the answer, and whether one of the texts
-// ended it.
+// add returns the text that may be shown after text continues the answer, and whether a stop text
+// ended the answer.
 func (s *stops) add(text string) (shown string, stopped bool) {
 	s.held += text
 	end := len(s.held)
@@ -28,7 +28,7 @@ func (s *stops) add(text string) (shown string, stopped bool) {
 	return shown, stopped
 }
 
-// waits is how many bytes at the end may be the beginning of one of the texts.
+// waits returns how many bytes at the end may be the beginning of a stop text.
 func (s *stops) waits() (keep int) {
 	for _, stop := range s.texts {
 		for n := min(len(stop)-1, len(s.held)); n > keep; n-- {
@@ -40,7 +40,7 @@ func (s *stops) waits() (keep int) {
 	return keep
 }
 
-// end is add of the last text, after which nothing waits.
+// end is add for the last text, after which nothing is held back.
 func (s *stops) end(text string) (shown string, stopped bool) {
 	if shown, stopped = s.add(text); !stopped {
 		shown += s.held

@@ -2,7 +2,7 @@ package lm
 
 import "github.com/seed-1415985d/attn"
 
-// tracer collects the rows of a sequence that layers return, until its caller takes them.
+// tracer collects the rows that layers return for a sequence, until its caller reads them.
 type tracer struct {
 	f    func(layer, first int, rows attn.Tensor) // of the caller; nil for none
 	rows []tracedRows
@@ -13,12 +13,12 @@ type tracedRows struct {
 	data         []float32
 }
 
-// add copies the rows of some tokens, of which first is the position of the first.
+// add copies the rows of tokens from position first on.
 func (t *tracer) add(layer, first int, rows []float32) {
 	t.rows = append(t.rows, tracedRows{layer, first, append([]float32(nil), rows...)})
 }
 
-// report passes the rows on that were added since the last time.
+// report passes on the rows added since the last call.
 func (t *tracer) report(dim int) {
 	for _, r := range t.rows {
 		t.f(r.layer, r.first, rowsOf(r.data, dim))
@@ -26,7 +26,7 @@ func (t *tracer) report(dim int) {
 	t.rows = t.rows[:0]
 }
 
-// traced adds the rows of the pieces that somebody traces.
+// traced adds the rows of traced pieces.
 func (r *runner) traced(layer int, pieces []piece) {
 	from := 0
 	for _, p := range pieces {
