@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNoAllocationInSteps: answers allocate where they begin and end, and for texts, not in their
-// steps.
+// TestNoAllocationInSteps: answers allocate where they begin and end, and for texts, but not in
+// their steps.
 func TestNoAllocationInSteps(t *testing.T) {
 	const steps, company = 300, 2
 	kinds := sessionKinds(t)
@@ -53,7 +53,7 @@ func TestNoAllocationInSteps(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		// A text is an allocation. Slices and maps grow now and then.
+		// Each text is an allocation. Slices and maps grow now and then.
 		if got := float64(after.Mallocs-before.Mallocs) / float64(made.Load()); got > 1.6 {
 			t.Errorf("%s: %.2f allocations a token, want one for its text", name, got)
 		}

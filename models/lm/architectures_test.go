@@ -12,14 +12,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
-// archPrompt has tokens beyond windows and factors of the models below.
+// archPrompt has more tokens than the windows, and than the original positions, of the models
+// below.
 var archPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3,
 	8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
 
 // archCase is a model of a kind, in a folder or in a GGUF file.
 type archCase struct {
 	name    string
-	context int // of the command line
+	context int // of Options
 	folder  func(*fake, *reference)
 	gguf    func(*reference) *fakeGGUF
 }
@@ -239,7 +240,7 @@ var archCases = []archCase{
 	}},
 }
 
-// addExperts puts experts in the place of the networks of some layers of a folder.
+// addExperts replaces the networks of some layers of a folder by experts.
 func addExperts(f *fake, experts, ffn, dim int, layers ...int) {
 	for _, i := range layers {
 		at := fmt.Sprintf("model.layers.%d.mlp.", i)
@@ -342,7 +343,8 @@ var moeNames = strings.NewReplacer("mlp.gate.", "ffn_gate_inp.", "mlp.shared_exp
 	"mlp.shared_expert.up_proj", "ffn_up_shexp", "mlp.shared_expert.down_proj", "ffn_down_shexp",
 	"self_attn.sinks", "attn_sinks.weight")
 
-// gptFolder is gpt-oss: its experts' weights are blocks of MXFP4, of which gate and up take turns.
+// gptFolder is gpt-oss: its experts' weights are blocks of MXFP4, in which rows of gate and up
+// alternate.
 func gptFolder(f *fake, r *reference) {
 	const dim, ffn, experts = 32, 64, 5
 	for name, x := range f.tensors {
@@ -396,10 +398,10 @@ func gptFolder(f *fake, r *reference) {
 	r.theta, r.yarn, r.untruncated, r.factor, r.original = 150000, true, true, 32, 4096
 }
 
-// microTensor is rows in MXFP4 as folders have them.
+// microTensor is rows in MXFP4 in the layout of folders.
 type microTensor struct{ codes, scales, biases []float32 }
 
-// row encodes a row of a tensor, which becomes what the blocks mean.
+// row encodes a row of a tensor and sets the tensor to the decoded values.
 func (m *microTensor) row(f *fake, name string, row int) {
 	t := f.tensors[name+".weight"]
 	x := t.data[row*t.shape[1]:][:t.shape[1]]
@@ -454,8 +456,8 @@ func gptGGUF(r *reference) *fakeGGUF {
 	return f
 }
 
-// addStates makes the first layer of a folder one that keeps four states of [8, 6], by two heads of
-// keys, and gates attention of the second.
+// addStates makes the first layer of a folder one with four states of [8, 6] and two heads of keys,
+// and gates attention of the second.
 func addStates(f *fake, r *reference, kind string) {
 	at := "model.layers.0."
 	for _, name := range []string{"q", "k", "v", "o"} {
@@ -480,7 +482,7 @@ func addStates(f *fake, r *reference, kind string) {
 	r.lessOne, r.gate, r.stateKeys, r.rotated = true, true, 2, 4
 }
 
-// interlace makes tensors of qwen3next: of each head of keys its query, key, values and gates.
+// interlace makes tensors of qwen3next: for each head of keys its query, key, values and gates.
 func interlace(f *fake) {
 	at := "model.layers.0.linear_attn.in_proj_"
 	var wide, narrow []float32
@@ -525,7 +527,7 @@ func statesGGUF(f *fakeGGUF, r *reference, kind string) {
 		x.Name = strings.Replace(statesNames.Replace(x.Name), "ffn_norm", "post_attention_norm", 1)
 	}
 	decays := f.tensors[at+"A_log"]
-	decays.data = slices.Clone(decays.data) // which other models share
+	decays.data = slices.Clone(decays.data) // other models share them
 	for i, x := range decays.data {
 		decays.data[i] = -x - 0.25
 	}
@@ -546,7 +548,7 @@ var statesNames = strings.NewReplacer("linear_attn.in_proj_qkv", "attn_qkv",
 	"linear_attn.conv1d", "ssm_conv1d", "linear_attn.A_log", "ssm_a",
 	"linear_attn.dt_bias", "ssm_dt.bias", "linear_attn.norm", "ssm_norm")
 
-// wrap makes a folder one of a model for images, too.
+// wrap makes a folder one that also has a model for images.
 func wrap(f *fake, kind, class, prefix string) {
 	for name, x := range maps.Clone(f.tensors) {
 		if inner, ok := strings.CutPrefix(name, "model."); ok {
@@ -572,8 +574,8 @@ func addHeadNorms(f *fake) {
 	}
 }
 
-// TestArchitectures compares logits and greedy tokens with those of float64, for models of each
-// kind, and the bits of logits of all ways to compute them.
+// TestArchitectures compares logits and greedy tokens with float64 for models of each kind, and the
+// bits of logits between all ways to compute them.
 func TestArchitectures(t *testing.T) {
 	for _, c := range slices.Concat(archCases, fileCases) {
 		t.Run(c.name, func(t *testing.T) {
@@ -601,7 +603,7 @@ func TestArchitectures(t *testing.T) {
 }
 
 // TestExpertsInOtherTypes packs the blocks of gpt-oss as they are, for integers, and decoded, and
-// starts from packed matrices.
+// opens packed matrices.
 func TestExpertsInOtherTypes(t *testing.T) {
 	r := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500, f: newFake("F32")}
 	gptFolder(r.f, &r)
@@ -627,7 +629,7 @@ func TestExpertsInOtherTypes(t *testing.T) {
 	}
 }
 
-// TestDamagedExperts has tensors of other shapes and types.
+// TestDamagedExperts has tensors of wrong shapes and types.
 func TestDamagedExperts(t *testing.T) {
 	const codes = "model.layers.1.mlp.experts.down_proj_blocks"
 	for want, change := range map[string]func(*fake){
@@ -650,8 +652,8 @@ func TestDamagedExperts(t *testing.T) {
 	}
 }
 
-// TestStatesOfSequences: what a sequence keeps is given back, goes back a few tokens only, and is
-// not there on a cluster.
+// TestStatesOfSequences: sequences free their states and can go back only a few tokens; a remote
+// cache refuses such models.
 func TestStatesOfSequences(t *testing.T) {
 	f := newFake("F32")
 	addStates(f, &reference{}, "qwen3_5_text")
@@ -708,7 +710,7 @@ func compareTokens(t *testing.T, m *model, r *reference) {
 	}
 }
 
-// TestKeysOfArchitectures gives kinds keys that are others', and values that they do not have.
+// TestKeysOfArchitectures gives kinds keys of other kinds, and invalid values.
 func TestKeysOfArchitectures(t *testing.T) {
 	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
 	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// BenchmarkGGUF decodes a token at a time with files as people have them, and reports tokens a
-// second, and how many the memory allows, which gives all matrices once a token.
+// BenchmarkGGUF decodes one token at a time with published files, and reports tokens a second, and
+// how many the memory's bandwidth allows if each token reads all matrices once.
 func BenchmarkGGUF(b *testing.B) {
 	for _, size := range []string{"0.5b", "1.5b", "3b"} {
 		for _, kind := range []string{"Q4_K_M", "Q4_0", "Q8_0"} {
@@ -82,7 +82,8 @@ func fill(b *testing.B, seq paged, heads, dim, tokens int) {
 	}
 }
 
-// decodes measures steps of one sequence after some tokens, 64 at least, and the memory's speed.
+// decodes measures steps of one sequence after some tokens, at least 64, and the memory's
+// bandwidth.
 func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Format, tokens int) {
 	s := settings{workers: workers, places: 1, chunk: 64, context: 8192, integers: integers,
 		keys: kind}

@@ -15,11 +15,11 @@ import (
 var benchModel = flag.String("decoder", "-size 0.5b",
 	"`flags` of the command for benchmarks: of the model, the types and the workers")
 
-// benchCase is calls for some sequences of new tokens after others.
+// benchCase is one call with new tokens for each of some sequences.
 type benchCase struct {
 	name                  string
 	batch, before, tokens int
-	shared                bool // what is before is the same for all
+	shared                bool // the earlier tokens are the same for all
 }
 
 var benchCases = []benchCase{
@@ -29,8 +29,8 @@ var benchCases = []benchCase{
 	{"decode-after-2048-shared-batch-16", 16, 2048, 1, true},
 }
 
-// BenchmarkTokens reports tokens a second with attn and with the textbook's attention, by medians
-// of turns that alternate, and their ratio.
+// BenchmarkTokens reports tokens a second with attn and with textbook attention, by medians of
+// alternating turns, and their ratio.
 func BenchmarkTokens(b *testing.B) {
 	o := &options{model: *benchModel, weights: asStored, settings: settings{context: 8192}}
 	m, _, err := o.open()
@@ -51,12 +51,12 @@ func BenchmarkTokens(b *testing.B) {
 			b.ReportMetric(rate(0), "attn-tokens/s")
 			b.ReportMetric(rate(1), "textbook-tokens/s")
 			b.ReportMetric(rate(0)/rate(1), "ratio")
-			b.ReportMetric(0, "ns/op") // of both together, which means nothing
+			b.ReportMetric(0, "ns/op") // the time of both together has no meaning
 		})
 	}
 }
 
-// contest is two ways of attention in one engine.
+// contest is two kinds of attention in one engine.
 type contest struct {
 	*engine
 	*benchCase
@@ -65,7 +65,7 @@ type contest struct {
 	seconds [2][]float64
 }
 
-// begin makes the sequences.
+// begin creates the sequences.
 func (c *benchCase) begin(b testing.TB, m *model, s settings) *contest {
 	s.places, s.context = c.batch, c.before+c.tokens
 	e, err := newTester(m, s)
@@ -87,13 +87,12 @@ func (c *benchCase) begin(b testing.TB, m *model, s settings) *contest {
 		}
 		t.pieces = append(t.pieces, p)
 	}
-	t.turn(b, true) // in which the textbook copies what is before
+	t.turn(b, true) // the textbook copies the earlier tokens in it
 	t.seconds[1] = nil
 	return t
 }
 
-// fill appends random keys and values, as if there had been a prompt: speed does not depend on what
-// they are.
+// fill appends random keys and values in place of a prompt: speed does not depend on their values.
 func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
 	if t.before == 0 {
 		return
@@ -108,7 +107,7 @@ func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
 	}
 }
 
-// turn is a prompt or one more token for each sequence, which is forgotten after it.
+// turn computes a prompt or one more token of each sequence, which is dropped after it.
 func (t *contest) turn(b testing.TB, textbook bool) [][]float32 {
 	side := 0
 	if textbook {
@@ -127,7 +126,7 @@ func (t *contest) turn(b testing.TB, textbook bool) [][]float32 {
 	return slices.Collect(slices.Chunk(t.logits, t.Vocab))
 }
 
-// TestTextbookAgrees runs all benchmarks for a model that is too small to wait for.
+// TestTextbookAgrees runs all benchmarks with a tiny model.
 func TestTextbookAgrees(t *testing.T) {
 	m := tinyModel(t, attn.F32, 2)
 	for _, c := range benchCases {
@@ -150,9 +149,8 @@ func TestTextbookAgrees(t *testing.T) {
 	}
 }
 
-// BenchmarkConversation reports the time of 20 turns, 50 tokens of a message and 50 of an answer
-// each, without a session, as a ratio to the time of the same turns in a session, which computes
-// what is new.
+// BenchmarkConversation reports the time of 20 turns without a session, 50 tokens of a message and
+// 50 of an answer each, as a ratio to the time of the same turns in a session.
 func BenchmarkConversation(b *testing.B) {
 	const turns, message = 20, 50
 	m, err := Random(Sizes{Layers: 8, Hidden: 512, Heads: 8, KVHeads: 2, FFN: 1408, Vocab: 8192},
@@ -186,5 +184,5 @@ func BenchmarkConversation(b *testing.B) {
 	b.ReportMetric(measure.Median(seconds[0])/measure.Median(seconds[1]), "ratio")
 	b.ReportMetric(slices.Min(seconds[0])/slices.Min(seconds[1]), "ratio-of-minima")
 	b.ReportMetric(measure.Median(seconds[0])*1e3/turns, "ms/turn")
-	b.ReportMetric(0, "ns/op") // of both together, which means nothing
+	b.ReportMetric(0, "ns/op") // the time of both together has no meaning
 }

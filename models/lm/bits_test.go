@@ -13,8 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// TestEngineBits fails where logits have other bits than on the CPU that the numbers are from: from
-// a token's embedding to its logits, everything has the same on each.
+// TestEngineBits fails if logits have other bits than on the CPU where the sums were made:
+// everything from a token's embedding to its logits has the same bits on each CPU.
 func TestEngineBits(t *testing.T) {
 	for _, c := range []struct {
 		weights, cache attn.Format
@@ -38,7 +38,7 @@ func TestEngineBits(t *testing.T) {
 	bitsOf(t, m, attn.F16, true, 0x4e9bc3a3)
 }
 
-// TestEngineBitsOfArchitectures does the same for what other kinds of models compute.
+// TestEngineBitsOfArchitectures does the same for other kinds of models.
 func TestEngineBitsOfArchitectures(t *testing.T) {
 	for _, c := range []struct {
 		file configFile
@@ -74,7 +74,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 	}
 }
 
-// bitsOf compares a sum of the logits after a prompt and of some tokens after it.
+// bitsOf compares a sum of the logits after a prompt and after some more tokens.
 func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint32) {
 	t.Helper()
 	e, err := newTester(m, settings{workers: 2, places: 1, chunk: 100, context: 200, keys: cache,
@@ -96,8 +96,8 @@ func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint3
 	}
 }
 
-// TestEngineBitsOfAnswers does the same for the tokens that are drawn and their log-probabilities:
-// of answers alone, in company, and by a session that was saved on the way.
+// TestEngineBitsOfAnswers does the same for drawn tokens and their log-probabilities: of answers
+// alone, of answers in one batch, and of a session that was saved in between.
 func TestEngineBitsOfAnswers(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -133,10 +133,10 @@ func TestEngineBitsOfAnswers(t *testing.T) {
 	}
 }
 
-// drawnTokens are of an answer.
+// drawnTokens is the length of an answer.
 const drawnTokens = 12
 
-// drawing is one of several answers.
+// drawing returns the prompt and the settings of answer i.
 func drawing(i int) ([]int32, Generation) {
 	return append(prompt32(60), int32(i)), Generation{MaxTokens: drawnTokens,
 		Logits: func(_ []int32, logits []float32) error {
@@ -156,7 +156,7 @@ func drawn(t *testing.T, m *Model, i int) []Token {
 	return all
 }
 
-// drawnSaved is drawn by a session whose prompt was saved and loaded.
+// drawnSaved returns the tokens of a session whose prompt was saved and loaded.
 func drawnSaved(t *testing.T, m *Model, i int) []Token {
 	prompt, g := drawing(i)
 	s, later := m.session(t), m.session(t)

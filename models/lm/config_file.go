@@ -29,7 +29,7 @@ type configFile struct {
 	FFNBias       bool              `json:"mlp_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
-	FullLayers    int               `json:"max_window_layers"` // of qwen: the first ones have no window
+	FullLayers    int               `json:"max_window_layers"` // of qwen: first, without window
 	LayerTypes    []string          `json:"layer_types"`
 	Stop          weights.OneOrMore `json:"eos_token_id"`
 	Positions     float64           `json:"max_position_embeddings"`

@@ -36,7 +36,7 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// configs are what folders of published models have beside sizes, which are those of the fake.
+// configs are the keys of published models' folders, except sizes, which are the fake's.
 var configs = map[string]string{
 	"Llama 2": `{"_name_or_path": "x", "architectures": ["LlamaForCausalLM"], "bos_token_id": 1,
 		"eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02, "max_length": 4096,
@@ -90,7 +90,7 @@ var configs = map[string]string{
 		"use_cache": true, "use_sliding_window": false}`,
 }
 
-// TestPublishedConfigs reads what real folders have.
+// TestPublishedConfigs reads files of real folders.
 func TestPublishedConfigs(t *testing.T) {
 	generation := `{"_from_model_config": true, "bos_token_id": 17, "pad_token_id": 18,
 		"do_sample": true, "eos_token_id": [18, 19], "repetition_penalty": 1.1, "temperature": 0.7,
@@ -119,7 +119,7 @@ func TestPublishedConfigs(t *testing.T) {
 	}
 }
 
-// TestStopTokens says which file names them.
+// TestStopTokens says which file's tokens end answers.
 func TestStopTokens(t *testing.T) {
 	for _, c := range []struct {
 		model, config, generation string
@@ -150,8 +150,8 @@ func TestStopTokens(t *testing.T) {
 	}
 }
 
-// TestEndsOfFolders: tokens end answers that the tokenizer names for it, and those whose texts do
-// where no list of several leaves them out.
+// TestEndsOfFolders: answers end at the tokens that the tokenizer names for it, and at tokens whose
+// texts say so unless a list of several tokens omits them.
 func TestEndsOfFolders(t *testing.T) {
 	for _, c := range []struct {
 		text, config, generation string
@@ -181,8 +181,8 @@ func TestEndsOfFolders(t *testing.T) {
 	}
 }
 
-// TestIdleKeys gives each key a value that nobody knows: it is refused where only some values are
-// without effect, and a folder with one of those is read.
+// TestIdleKeys gives each key an unknown value: it is refused if only some values are without
+// effect, and a folder with one of those is read.
 func TestIdleKeys(t *testing.T) {
 	f := newFake("F32")
 	path := f.write(t)
@@ -220,8 +220,8 @@ func TestIdleKeys(t *testing.T) {
 	}
 }
 
-// FuzzReadConfig reads any config.json: an error, or a model that can be computed, which one more
-// key makes an error.
+// FuzzReadConfig reads any config.json. It gives an error or a valid model, and one more key makes
+// it an error.
 func FuzzReadConfig(f *testing.F) {
 	for _, text := range configs {
 		f.Add(text)

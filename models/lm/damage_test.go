@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestHarmless reads folders with what is odd and changes nothing.
+// TestHarmless reads folders with unusual contents that change nothing.
 func TestHarmless(t *testing.T) {
 	want := firstLogitsOf(t, newFake("F32").write(t))
 	f := newFake("F32")
@@ -296,12 +296,12 @@ func write(file, text string) func(*testing.T, string) {
 	}
 }
 
-// both does two things to a folder, or to what will be one.
+// both does two things to a folder or to a fake.
 func both[T any](a, b func(*testing.T, T)) func(*testing.T, T) {
 	return func(t *testing.T, to T) { a(t, to); b(t, to) }
 }
 
-// replaceInHeader takes texts of the same length.
+// replaceInHeader replaces a text by one of the same length.
 func replaceInHeader(t *testing.T, folder, old, new string) {
 	path := filepath.Join(folder, "model.safetensors")
 	data, err := os.ReadFile(path)
@@ -309,7 +309,7 @@ func replaceInHeader(t *testing.T, folder, old, new string) {
 	must(t, os.WriteFile(path, bytes.Replace(data, []byte(old), []byte(new), 1), 0o666))
 }
 
-// truncate leaves n bytes, or takes −n from the end.
+// truncate leaves n bytes, or drops −n from the end.
 func truncate(file string, n int) func(*testing.T, string) {
 	return func(t *testing.T, folder string) {
 		data, err := os.ReadFile(filepath.Join(folder, file))
@@ -321,7 +321,7 @@ func truncate(file string, n int) func(*testing.T, string) {
 	}
 }
 
-// header changes what a safetensors file says of its tensors.
+// header changes a safetensors file's description of its tensors.
 func header(change func(map[string]any)) func(*testing.T, string) {
 	return func(t *testing.T, folder string) {
 		path := filepath.Join(folder, "model.safetensors")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// draftAnswers are tokens and logits of some jobs, beside each other, and the engine's counts.
+// draftAnswers returns tokens and logits of some simultaneous jobs, and the engine's counts.
 func draftAnswers(t *testing.T, m *model, s settings, how Sampling) (string, *tester) {
 	t.Helper()
 	s.workers, s.places, s.chunk, s.context = 2, 3, 9, 100
@@ -46,8 +46,8 @@ func draftAnswers(t *testing.T, m *model, s settings, how Sampling) (string, *te
 	return text, e
 }
 
-// TestDraft compares tokens and the bits of logits with those without a second model: one that is
-// always right, and one that is hardly ever.
+// TestDraft compares tokens and the bits of logits with those without a second model: with one that
+// is always right, and one that hardly ever is.
 func TestDraft(t *testing.T) {
 	open := func(change func(*fake)) *model {
 		f := newFake("F32")
@@ -102,8 +102,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestOtherTokens refuses a second model with other tokens, and guesses with one that has fewer
-// rows.
+// TestOtherTokens refuses a second model with other tokens, and accepts one that has fewer rows.
 func TestOtherTokens(t *testing.T) {
 	open := func(change func(*fake)) *Model {
 		f := newFake("F32")

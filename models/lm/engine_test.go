@@ -9,13 +9,13 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// tinyModel is random.
+// tinyModel is a small random model.
 func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 	t.Helper()
 	return tinyModelOf(t, &weights.Loader{Random: weights.Chance(seed)}, kind)
 }
 
-// tinyModelOf is a small model of a loader's weights.
+// tinyModelOf is a small model with a loader's weights.
 func tinyModelOf(t *testing.T, l *weights.Loader, kind attn.Format) *model {
 	t.Helper()
 	f := configFile{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8,
@@ -38,7 +38,7 @@ func countUp(n int) []int {
 // TestStops ends an answer at the model's token for that.
 func TestStops(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
-	m.Stop = []int{5, 9} // which the test's calls obey
+	m.Stop = []int{5, 9} // the calls of the test obey them
 	e, err := newTester(m, settings{workers: 1, places: 1, chunk: 10, context: 100})
 	must(t, err)
 	defer e.close()
@@ -51,7 +51,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestErrorsOfACall closes what an engine needs, so that its calls fail.
+// TestErrorsOfACall closes parts that an engine needs, so that its calls fail.
 func TestErrorsOfACall(t *testing.T) {
 	for name, end := range map[string]func(*engine){
 		"cache": func(e *engine) { e.pages.close() },
@@ -69,8 +69,8 @@ func TestErrorsOfACall(t *testing.T) {
 	}
 }
 
-// TestWindowsTakeFewPages: a layer with a window needs pages for that, and has the logits of any
-// other way, forks of a prefix that others go on with among them.
+// TestWindowsTakeFewPages: a layer with a window needs pages for the window only, and logits are
+// the same as without paging, also for forks of a prefix that other sequences continue.
 func TestWindowsTakeFewPages(t *testing.T) {
 	f := newFake("F32")
 	f.config["model_type"], f.config["sliding_window"] = "qwen2", 70
@@ -97,7 +97,7 @@ func TestWindowsTakeFewPages(t *testing.T) {
 	var got [3][]float32
 	for i := range got {
 		tokens := slices.Clone(prompt)
-		tokens[i*80] += i // has less and less of the prefix
+		tokens[i*80] += i // shares less and less of the prefix
 		tokens[i*80] %= m.Vocab
 		e.queue((&call{prompt: tokens, most: 1 + 30*i, choose: func(x []float32) int {
 			if got[i] == nil {
@@ -122,8 +122,8 @@ func TestWindowsTakeFewPages(t *testing.T) {
 	}
 }
 
-// TestPrefixes: prompts share the pages of tokens that they have in common with others, whether
-// these are done, and have the same logits as alone.
+// TestPrefixes: prompts share the pages of tokens that they have in common with other prompts,
+// running or done, and have the same logits as alone.
 func TestPrefixes(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	one := func(e *tester, prompt []int) (all []float32, shared int) {
@@ -164,7 +164,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestSharedAtOnce: requests with a common prompt compute it once, though they come together.
+// TestSharedAtOnce: simultaneous requests with a common prompt compute it once.
 func TestSharedAtOnce(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	e, err := newTester(m, settings{workers: 2, places: 16, chunk: 64, context: 1100})
@@ -185,8 +185,8 @@ func TestSharedAtOnce(t *testing.T) {
 	}
 }
 
-// TestPagesAreGivenBack: prefixes go when others need their pages, and nothing is in use when all
-// are gone.
+// TestPagesAreGivenBack: prefixes are dropped when other sequences need their pages, and nothing is
+// in use after the last is dropped.
 func TestPagesAreGivenBack(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
 	e, err := newTester(m, settings{workers: 1, places: 3, chunk: 50, context: 300, memory: 1 << 20})

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// counting is an lm.Cache: a store for each layer, and a count of the tokens that it was given. A
-// program that keeps keys and values on a disk or on other machines has the same three methods.
+// counting is an lm.Cache: a store for each layer, and a count of the tokens added. A program that
+// keeps keys and values on a disk or on other machines has the same three methods.
 type counting struct {
 	stores []*attn.Store
 	tokens int
@@ -41,7 +41,7 @@ func (c *counting) NewSequence() (lm.CacheSequence, error) {
 	return s, nil
 }
 
-// Step appends a layer's keys and values and attends over them.
+// Step appends a layer's keys and values and computes attention over them.
 func (c *counting) Step(layer int, dst, q, k, v attn.Tensor, seqs []lm.CacheSequence,
 	opt *attn.Options) error {
 	var all []*attn.Sequence

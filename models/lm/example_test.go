@@ -41,8 +41,8 @@ func ExampleModel_Complete() {
 	// Output: 5 Length
 }
 
-// Hold a conversation of two turns. What the second prompt has in common with the first and its
-// answer is not computed again.
+// Hold a conversation of two turns. The second prompt begins with the first and its answer, which
+// are not computed again.
 func ExampleModel_Chat() {
 	m := open()
 	defer m.Close()
@@ -98,7 +98,7 @@ func ExampleSession() {
 	// Output: 11 15
 }
 
-// Answer many prompts at the same time: they share steps, and answers are as alone.
+// Answer many prompts at the same time: they share steps, and each answer is the same as alone.
 func ExampleModel_Generate() {
 	m := open()
 	defer m.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
-// fileCases are models whose files have other tensors than most: of several matrices, of layers
-// that guess further tokens, or with a scale.
+// fileCases are models whose files have unusual tensors: several matrices in one, layers that guess
+// further tokens, or scales.
 var fileCases = []archCase{
 	{name: "qwen3.5 with experts", folder: func(f *fake, r *reference) {
 		qwen35MoEFolder(f, r)
@@ -77,7 +77,7 @@ var fileCases = []archCase{
 	}},
 }
 
-// qwen35MoEFolder has the layers of qwen3.5, and in each of them the experts of qwen2moe.
+// qwen35MoEFolder has the layers of qwen3.5, with the experts of qwen2moe in each of them.
 func qwen35MoEFolder(f *fake, r *reference) {
 	moeFolder(f, r, "qwen2_moe", 0, 1)
 	addStates(f, r, "qwen3_5_moe_text")
@@ -99,7 +99,7 @@ func qwen35MoEGGUF(r *reference) *fakeGGUF {
 }
 
 // fuseExperts makes one tensor of the matrices of all experts, as newer folders have it: without
-// .weight, and for each expert with the rows of gate before the rows of up.
+// .weight, and with the rows of gate before the rows of up for each expert.
 func fuseExperts(f *fake) {
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.experts.", i)
@@ -120,7 +120,7 @@ func fuseExperts(f *fake) {
 	}
 }
 
-// further adds a layer that guesses further tokens, of numbers that no logit may depend on.
+// further adds a layer that guesses further tokens. No logit may depend on its numbers.
 func further(f *fakeGGUF, kind string) {
 	f.Set(kind+".block_count", uint32(f.layers+1))
 	f.Set(kind+".nextn_predict_layers", uint32(1))
@@ -156,7 +156,7 @@ func TestFurtherLayers(t *testing.T) {
 		f.Set("qwen35."+c.key, c.value)
 		f.Write(t, path)
 		_, _, err := (&options{model: path, weights: asStored}).open()
-		if c.value == nil { // it is a layer as others then
+		if c.value == nil { // then it is an ordinary layer
 			c.want = "no GGUF file has tensor blk.2."
 		}
 		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
@@ -165,7 +165,7 @@ func TestFurtherLayers(t *testing.T) {
 	}
 }
 
-// TestExpertsThatAreMissing names the tensor that there should be.
+// TestExpertsThatAreMissing: the error names the missing tensor.
 func TestExpertsThatAreMissing(t *testing.T) {
 	f, path := moeGGUF(&reference{}, "qwen3moe", "Q8_0", func(*fakeGGUF) {}), at(t, "fake.gguf")
 	f.without("blk.1.ffn_up_exps.weight")
@@ -185,8 +185,8 @@ func TestExpertsThatAreMissing(t *testing.T) {
 	}
 }
 
-// scaled gives a tensor of the file a scale, or one for each expert, and the reference the weights
-// that it makes of tensors of a folder.
+// scaled gives a tensor of the file a scale, or one for each expert, and gives the reference the
+// scaled weights of the same tensors of a folder.
 func (f *fakeGGUF) scaled(name string, scales []float32, of ...string) {
 	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: name + ".scale", Shape: []int{len(scales)}},
 		gguftest.Tensor{Name: name + ".input_scale", Shape: []int{len(scales)}})
@@ -202,8 +202,8 @@ func (f *fakeGGUF) scaled(name string, scales []float32, of ...string) {
 	}
 }
 
-// TestScales reads tensors of NVFP4 that have scales: matrices with biases, several matrices in one
-// tensor, experts, and embeddings that are the last matrix, too.
+// TestScales reads tensors of NVFP4 with scales: matrices with biases, several matrices in one
+// tensor, experts, and embeddings that are also the last matrix.
 func TestScales(t *testing.T) {
 	expert := func(name string) (all []string) {
 		for e := range 5 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fingerprintOf is a model's, opened from a path.
+// fingerprintOf returns the fingerprint of a model opened from a path.
 func fingerprintOf(t *testing.T, path string, o Options) string {
 	t.Helper()
 	if o.Context == 0 {
@@ -23,8 +23,8 @@ func fingerprintOf(t *testing.T, path string, o Options) string {
 	return text
 }
 
-// TestFingerprint: all that decides tokens changes it, and nothing else does. A file of packed
-// matrices keeps the sum of tensors.
+// TestFingerprint: everything that tokens depend on changes it, and nothing else does. A file of
+// packed matrices keeps the sum of tensors.
 func TestFingerprint(t *testing.T) {
 	f := newFake("F32")
 	path := f.write(t)

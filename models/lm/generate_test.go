@@ -31,7 +31,7 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// full are all tokens of an answer, and its error.
+// full returns all tokens of an answer, and its error.
 func full(ctx context.Context, m *Model, prompt []int32, g Generation) (all []Token, err error) {
 	for token, failed := range m.Generate(ctx, prompt, g) {
 		if err != nil {
@@ -47,7 +47,7 @@ func full(ctx context.Context, m *Model, prompt []int32, g Generation) (all []To
 	return all, err
 }
 
-// TestGenerateRefuses has arguments that do not fit: an error that names them, and no step.
+// TestGenerateRefuses has invalid arguments: an error names them, and no step runs.
 func TestGenerateRefuses(t *testing.T) {
 	m, other := small(t, Options{Memory: 1 << 20}), small(t, Options{})
 	theirs, err := other.NewSession()
@@ -94,8 +94,8 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// TestAnswersThatDoNotFit: an answer that Options.Memory can never hold is an error, with a session
-// as it was.
+// TestAnswersThatDoNotFit: an answer that exceeds Options.Memory is an error, and leaves its
+// session unchanged.
 func TestAnswersThatDoNotFit(t *testing.T) {
 	m := small(t, Options{Memory: 200 << 10})
 	s, err := m.NewSession()
@@ -119,7 +119,8 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestPenaltiesThatOverflow: penalties that leave no number are an error, as from a hook.
+// TestPenaltiesThatOverflow: penalties that make a logit infinite or NaN are an error, as from a
+// hook.
 func TestPenaltiesThatOverflow(t *testing.T) {
 	m := small(t, Options{})
 	for _, s := range []Sampling{{Repetition: 1e-45}, {Frequency: -3e38, Presence: -3e38},
@@ -142,7 +143,7 @@ func TestPenaltiesThatOverflow(t *testing.T) {
 	}
 }
 
-// TestHooks: what a hook leaves counts, and what it may not leave is an error.
+// TestHooks: the logits that a hook returns count, and invalid ones are an error.
 func TestHooks(t *testing.T) {
 	m, nan, inf := small(t, Options{}), float32(math.NaN()), float32(math.Inf(1))
 	failed := errors.New("the hook's")
@@ -184,8 +185,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestPanics: a panic of a hook, of a reader and of Score's function is its caller's, and frees the
-// place.
+// TestPanics: a panic of a hook, of a reader or of Score's function reaches its caller and frees
+// the place.
 func TestPanics(t *testing.T) {
 	m := small(t, Options{Sequences: 1})
 	s, err := m.NewSession()
@@ -225,8 +226,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestRangesAreAnswers: one iterator, ranged over twice and at the same time, is an answer each
-// time, and nothing happens before.
+// TestRangesAreAnswers: each range over one iterator is an answer, also two at the same time, and
+// nothing happens before the range.
 func TestRangesAreAnswers(t *testing.T) {
 	m := small(t, Options{})
 	answer := m.Complete(context.Background(), "twice", Generation{MaxTokens: 9,
@@ -257,7 +258,7 @@ func TestRangesAreAnswers(t *testing.T) {
 	}
 }
 
-// script makes a hook that lets an answer be some texts, one a token, and then a token.
+// script returns a hook that makes an answer out of bytes, one a token, and then a token.
 func script(m *Model, texts string, then int32) func([]int32, []float32) error {
 	at := 0
 	return func(_ []int32, logits []float32) error {
@@ -291,13 +292,13 @@ func TestTextsOfAnswers(t *testing.T) {
 		{"hello", end, nil, 9, "x", "hello", 6, Stopped},
 		{"hello", end, nil, 3, "x", "hel", 3, Length},
 		{"grün", 'z', nil, 5, "x", "grün", 5, Length},
-		{"gr\xc3", 'z', nil, 3, "x", "gr�", 3, Length},  // flushed
+		{"gr\xc3", 'z', nil, 3, "x", "gr�", 3, Length},  // the rest is flushed
 		{"gr\xc3", end, nil, 9, "x", "gr�", 4, Stopped}, // likewise
 		{"€\xff", end, nil, 9, "x", "€�", 5, Stopped},   // no UTF-8
 		{"abcdef", end, []string{"cd"}, 9, "x", "ab", 4, Stopped},
 		{"abcdef", end, []string{"ef", "cd"}, 9, "x", "ab", 4, Stopped},
 		{"abcdef", end, []string{"cde", "d"}, 9, "x", "abc", 4, Stopped}, // the first that is complete
-		{"abcd", end, []string{"cdx"}, 9, "x", "abcd", 5, Stopped},       // what waited comes
+		{"abcd", end, []string{"cdx"}, 9, "x", "abcd", 5, Stopped},       // held back, then shown
 		{"abcd", 'z', []string{"cdx"}, 4, "x", "abcd", 4, Length},
 		{"bcd", end, []string{"ab"}, 9, "a", "bcd", 4, Stopped}, // begins in the prompt
 		{"aab", end, []string{"ab"}, 9, "a", "a", 3, Stopped},
@@ -328,7 +329,7 @@ func TestTextsOfAnswers(t *testing.T) {
 	}
 }
 
-// session is a new one.
+// session returns a new session.
 func (m *Model) session(t testing.TB) *Session {
 	t.Helper()
 	s, err := m.NewSession()
@@ -364,8 +365,8 @@ func TestLogProbs(t *testing.T) {
 	}
 }
 
-// TestCancelled ends answers at every moment: within a step, with ctx's error, and the place is
-// free.
+// TestCancelled ends answers at every moment: they end within a step, with ctx's error, and free
+// the place.
 func TestCancelled(t *testing.T) {
 	m := small(t, Options{Sequences: 1, Chunk: 3})
 	for at := range 40 {
@@ -411,8 +412,8 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesNothing closes models while answers are everywhere: each ends with ErrClosed, and
-// no goroutine is left.
+// TestCloseLeavesNothing closes models while answers are in all phases: each ends with ErrClosed,
+// and no goroutine is left.
 func TestCloseLeavesNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for round := range 20 {

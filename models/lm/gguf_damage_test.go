@@ -220,7 +220,8 @@ func TestUnknownKeysGGUF(t *testing.T) {
 	}
 }
 
-// FuzzGGUF changes bytes of a file, in its header at least: an error, or a whole model.
+// FuzzGGUF changes bytes of a file, mostly in its header: the result is an error or a complete
+// model.
 func FuzzGGUF(f *testing.F) {
 	good := newShapedGGUF(smallGGUF, "llama", one("Q4_0")).Bytes()
 	header := bytes.Index(good, []byte("token_embd.weight")) + 40
@@ -242,6 +243,6 @@ func FuzzGGUF(f *testing.F) {
 			t.Errorf("a model of %d layers has %d, and a head: %v", m.Layers, len(m.layers),
 				m.head.Matrix != nil)
 		}
-		_, _ = text.Encode("abc abc") // which may be an error
+		_, _ = text.Encode("abc abc") // may be an error
 	})
 }

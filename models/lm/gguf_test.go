@@ -19,8 +19,8 @@ func openGGUF(t *testing.T, path string) *model {
 	return m
 }
 
-// TestBlockTypes compares logits with those of float64 over what the blocks of a file mean: in
-// float32, and in integers, with keys and values of 8 and of 4 bits.
+// TestBlockTypes compares logits with float64 over the decoded blocks of a file: in float32, and in
+// integers, with keys and values of 8 and of 4 bits.
 func TestBlockTypes(t *testing.T) {
 	for _, kind := range allBlockTypes {
 		t.Run(kind, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestBlockTypes(t *testing.T) {
 	}
 }
 
-// distanceTo is the mean difference of logits as a share of their deviation.
+// distanceTo returns the mean difference of logits divided by their standard deviation.
 func distanceTo(got []float32, want []float64) float64 {
 	exact := make([]float32, len(want))
 	for i, x := range want {
@@ -71,7 +71,7 @@ func TestProveGGUF(t *testing.T) {
 	prove(t, m, settings{keys: attn.I8, values: attn.I4, integers: true})
 }
 
-// TestGGUF reads what else files may have.
+// TestGGUF reads other things that files may have.
 func TestGGUF(t *testing.T) {
 	for _, c := range []struct {
 		name, architecture string

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// asStored is instead of a format of matrices: each as the model's files have it.
+// asStored stands for the format that the model's files have.
 const asStored attn.Format = -1
 
-// options open a model without running it.
+// options open a model without an engine.
 type options struct {
 	model, pack string
 	weights     attn.Format
@@ -48,7 +48,7 @@ type call struct {
 	most   int
 	choose func(logits []float32) int
 
-	tokens []int // the prompt and what was chosen
+	tokens []int // the prompt and the chosen tokens
 	done   bool
 }
 
@@ -66,7 +66,7 @@ func newTester(m *model, s settings) (*tester, error) {
 // queue adds a call for answer.
 func (e *tester) queue(c *call) { e.calls = append(e.calls, c) }
 
-// answer runs all calls that were queued at the same time.
+// answer runs all queued calls at the same time.
 func (e *tester) answer() (err error) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -134,7 +134,7 @@ func wide(tokens []int) []int32 {
 
 func greedy(logits []float32) int { return int(argMax(logits)) }
 
-// readFile is the text of a file.
+// readFile returns the text of a file.
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// fake is a published model with few and small weights, which the tests write, damage and compute
-// by themselves.
+// fake is a published model with few and small weights. Tests write and damage it, and compute it
+// independently.
 type fake struct {
 	config    map[string]any
 	tensors   map[string]fakeTensor
-	kind      string            // F32, F16 or BF16, or one that is not read
-	kinds     map[string]string // of some tensors; nil if all are of one
+	kind      string            // F32, F16 or BF16, or one that is refused
+	kinds     map[string]string // of some tensors; nil if all have kind
 	tokenizer map[string]any
 	shards    int             // files; 0 is one without an index
-	hidden    map[string]bool // tensors that are for the reference only
+	hidden    map[string]bool // tensors that only the reference has
 }
 
 type fakeTensor struct {
@@ -72,8 +72,7 @@ func newFake(kind string) *fake {
 	return f
 }
 
-// fuse makes one tensor of each layer of several matrices, one after another, which stay for the
-// reference.
+// fuse replaces several matrices by one tensor in each layer. The reference keeps them.
 func (f *fake) fuse(all string, names ...string) {
 	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
 		fused := fakeTensor{shape: []int{0, f.tensors[at+names[0]+".weight"].shape[1]}}
@@ -87,7 +86,7 @@ func (f *fake) fuse(all string, names ...string) {
 	}
 }
 
-// hide keeps a tensor out of files.
+// hide keeps a tensor out of the files.
 func (f *fake) hide(name string) {
 	if f.hidden == nil {
 		f.hidden = map[string]bool{}
@@ -124,7 +123,7 @@ func (f *fake) add(name string, shape ...int) {
 	f.tensors[name] = fakeTensor{shape, x}
 }
 
-// write makes the folder.
+// write writes the folder.
 func (f *fake) write(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -177,7 +176,7 @@ func (f *fake) writeTensors(t *testing.T, path string, names []string) {
 	must(t, os.WriteFile(path, slices.Concat(file, text, data), 0o666))
 }
 
-// appendElement takes numbers that the type represents.
+// appendElement appends a number, which the type represents exactly.
 func appendElement(data []byte, kind string, x float32) []byte {
 	bits := math.Float32bits(x)
 	switch kind {
@@ -189,7 +188,7 @@ func appendElement(data []byte, kind string, x float32) []byte {
 		return binary.LittleEndian.AppendUint16(data, h)
 	case "BF16":
 		return binary.LittleEndian.AppendUint16(data, uint16(bits>>16))
-	case "I64": // of no meaning, as those below
+	case "I64": // its values have no meaning, nor have the next ones
 		return binary.LittleEndian.AppendUint64(data, uint64(bits))
 	case "F8_E4M3", "F8_E8M0":
 		return append(data, byte(bits))

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
-// fakeGGUF is a model in a GGUF file: tensors of the fake, under their names in folders, are
-// exactly what the blocks of the file mean, for the reference.
+// fakeGGUF is a model in a GGUF file. For the reference, the fake's tensors have the decoded values
+// of the blocks, under their names in folders.
 type fakeGGUF struct {
 	*fake
 	gguftest.File
@@ -24,18 +24,18 @@ type fakeGGUF struct {
 
 type ggufShape struct{ layers, dim, ffn, heads, kv, head, vocab int }
 
-// The rows of the first are whole blocks of 256, those of the second of 32.
+// Rows of the first are whole blocks of 256, rows of the second whole blocks of 32.
 var (
 	wideGGUF  = ggufShape{2, 256, 256, 4, 2, 64, 20}
 	smallGGUF = ggufShape{1, 32, 32, 2, 1, 16, 20}
 )
 
-// ggufReference computes it, but for what a test changes.
+// ggufReference computes the model, before a test changes it.
 func ggufReference() reference {
 	return reference{layers: 2, heads: 4, kv: 2, head: 64, epsilon: 1e-5, theta: 500}
 }
 
-// ggufNameList are the names in a GGUF file of the tensors of folders.
+// ggufNameList maps names in folders to names in GGUF files.
 var ggufNameList = []string{"model.embed_tokens", "token_embd",
 	"model.norm", "output_norm", "lm_head",
 	"output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
@@ -46,13 +46,13 @@ var ggufNameList = []string{"model.embed_tokens", "token_embd",
 
 var ggufNamesOf = strings.NewReplacer(ggufNameList...)
 
-// In files of gemma the norm after attention has the name that is that of the next norm elsewhere.
+// In files of gemma the norm after attention has the name that the next norm has elsewhere.
 var ggufGemmaNamesOf = strings.NewReplacer(slices.Concat([]string{"post_attention_layernorm",
 	"post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm",
 	"post_ffw_norm"}, ggufNameList)...)
 
-// fuse makes one tensor of several, in each layer, and one of their biases. In a tensor of experts
-// each has its outputs of the first tensor, then of the next.
+// fuse replaces several tensors by one, in each layer, and their biases by one. In a tensor of
+// experts each expert has its outputs of the first tensor, then of the next.
 func (f *fakeGGUF) fuse(all string, names ...string) {
 	for i := range f.layers {
 		for _, suffix := range []string{".weight", ".bias"} {
@@ -63,11 +63,11 @@ func (f *fakeGGUF) fuse(all string, names ...string) {
 
 func (f *fakeGGUF) fuseTensors(at, all, suffix string, names ...string) {
 	if !f.has(at + names[0] + suffix) {
-		return // of a layer with states, or without biases
+		return // a layer with states, or without biases
 	}
 	fused := *f.tensorNamed(at + names[0] + suffix)
 	fused.Name, fused.Shape, fused.Data = at+all+suffix, slices.Clone(fused.Shape), nil
-	experts, outputs := 1, 0 // the dimension of outputs
+	experts, outputs := 1, 0 // a count, and the index of a dimension
 	if strings.HasSuffix(all, "_exps") {
 		experts, outputs = fused.Shape[0], 1
 	}
@@ -91,7 +91,7 @@ func (f *fakeGGUF) has(name string) bool {
 	return slices.ContainsFunc(f.Tensors, func(t gguftest.Tensor) bool { return t.Name == name })
 }
 
-// stack makes one tensor of those of several experts, of each layer.
+// stack replaces the tensors of several experts by one, in each layer.
 func (f *fakeGGUF) stack(all, each string, experts int) {
 	for i := range f.layers {
 		at := fmt.Sprintf("blk.%d.", i)
@@ -106,7 +106,8 @@ func (f *fakeGGUF) stack(all, each string, experts int) {
 	}
 }
 
-// newGGUF makes a model of an architecture, whose matrices have types by their names in folders.
+// newGGUF makes a model of an architecture. kind returns the type of a matrix by its name in
+// folders.
 func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 	return newShapedGGUF(wideGGUF, architecture, kind)
 }
@@ -157,7 +158,7 @@ func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) 
 
 func one(kind string) func(string) string { return func(string) string { return kind } }
 
-// tensor adds numbers at random.
+// tensor adds a tensor of random numbers.
 func (f *fakeGGUF) tensor(name string, kind func(string) string, shape ...int) {
 	of := kind(name)
 	if len(shape) == 1 {
@@ -169,13 +170,13 @@ func (f *fakeGGUF) tensor(name string, kind func(string) string, shape ...int) {
 		Type: gguftest.Types[of], Data: slices.Clone(e.data)})
 }
 
-// encoded is a tensor of a file, and what it means.
+// encoded is a tensor of a file and its decoded values.
 type encoded struct {
 	data  []byte
 	exact []float32
 }
 
-var encodedBefore = map[string]encoded{} // as it takes time
+var encodedBefore = map[string]encoded{} // saves time
 
 func encode(name, kind string, shape []int) encoded {
 	key := fmt.Sprint(name, kind, shape)
@@ -184,7 +185,7 @@ func encode(name, kind string, shape []int) encoded {
 		return e
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(name)) // which cannot fail
+	_, _ = hash.Write([]byte(name)) // cannot fail
 	source := rand.New(rand.NewPCG(1, hash.Sum64()))
 	middle, n := float32(0), 1
 	if strings.HasSuffix(name, "norm.weight") {
@@ -205,8 +206,8 @@ func encode(name, kind string, shape []int) encoded {
 	return encodedBefore[key]
 }
 
-// pair puts the rows of queries and keys into the order of files for llama: element i of a head's
-// first half before element i of its second half.
+// pair puts the rows of queries and keys into the order of GGUF files of llama: element i of a
+// head's first half before element i of its second half.
 func (f *fakeGGUF) pair() {
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
@@ -221,7 +222,7 @@ func (f *fakeGGUF) pair() {
 	}
 }
 
-// metadata is what converters write.
+// metadata returns the metadata that converters write.
 func (f *fakeGGUF) metadata(architecture string) {
 	f.Keys = []gguftest.Key{{Name: "general.architecture", Value: architecture},
 		{Name: "general.type", Value: "model"}, {Name: "general.name", Value: "Fake"},
@@ -264,24 +265,24 @@ func (f *fakeGGUF) rename(token int, text string) {
 	}
 }
 
-// at is a new path.
+// at returns a new path.
 func at(t testing.TB, name string) string { return filepath.Join(t.TempDir(), name) }
 
-// without takes tensors away.
+// without removes tensors.
 func (f *fakeGGUF) without(names ...string) {
 	f.Tensors = slices.DeleteFunc(f.Tensors, func(t gguftest.Tensor) bool {
 		return slices.Contains(names, t.Name)
 	})
 }
 
-// tensorNamed is a tensor of the file.
+// tensorNamed returns a tensor of the file.
 func (f *fakeGGUF) tensorNamed(name string) *gguftest.Tensor {
 	return &f.Tensors[slices.IndexFunc(f.Tensors, func(t gguftest.Tensor) bool {
 		return t.Name == name
 	})]
 }
 
-// setData gives a tensor of F32 other numbers.
+// setData sets the numbers of a tensor of F32.
 func (f *fakeGGUF) setData(name string, x []float32) {
 	var data []byte
 	for _, e := range x {
@@ -290,7 +291,7 @@ func (f *fakeGGUF) setData(name string, x []float32) {
 	f.tensorNamed(name).Data = data
 }
 
-// writeSplit writes several files, and returns the first.
+// writeSplit writes several files, and returns the path of the first.
 func (f *fakeGGUF) writeSplit(t *testing.T, count int) string {
 	folder, first := t.TempDir(), ""
 	for i, part := range f.Split(count) {

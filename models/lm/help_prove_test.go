@@ -10,12 +10,12 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// trial is one way to come to the same logits.
+// trial is one way to compute the same logits.
 type trial struct {
 	name           string
 	workers, chunk int
 	others         int  // prompts in the same batch
-	share          bool // the first half of the prompt was there before
+	share          bool // the first half of the prompt was computed before
 }
 
 var trials = []trial{
@@ -72,7 +72,8 @@ func (r *trial) run(t *testing.T, m *model, s settings, prompt []int) (logits []
 	return logits
 }
 
-// TestSameBits proves weights and caches of each type, and integers.
+// TestSameBits compares the bits of all trials for weights and caches of each type, and for
+// integers.
 func TestSameBits(t *testing.T) {
 	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// sampleLogits are the logits after tokens at random, which are the same for every model.
+// sampleLogits returns the logits after random tokens, which are the same for every model.
 func sampleLogits(m *model, s settings) (all [][]float32, err error) {
 	const sequences, prompt, steps = 16, 64, 16
 	s.places, s.chunk, s.context = sequences, 1, prompt+steps
@@ -124,8 +125,8 @@ func sampleLogits(m *model, s settings) (all [][]float32, err error) {
 	return all, nil
 }
 
-// distance is the mean of |b − a|, as a share of the standard deviation of a, and how often both
-// have the same largest element.
+// distance returns the mean of |b − a| divided by the standard deviation of a, and the part of rows
+// in which both have the same largest element.
 func distance(a, b [][]float32) (mean, equal float64) {
 	var sum, squares, differences, n float64
 	for i, x := range a {
@@ -143,7 +144,7 @@ func distance(a, b [][]float32) (mean, equal float64) {
 	return differences / n / deviation, equal / float64(len(a))
 }
 
-// TestIntegersAreClose compares logits in integers, and of i8 alone, with float32's.
+// TestIntegersAreClose compares logits in integers, and with weights in I8, with float32's.
 func TestIntegersAreClose(t *testing.T) {
 	logits := func(kind attn.Format, integers bool) [][]float32 {
 		m := tinyModelOf(t, &weights.Loader{Random: weights.Chance(1), Integers: integers}, kind)

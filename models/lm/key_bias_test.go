@@ -10,8 +10,8 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// biasedModel is a random model, whose first and last layer have biases of keys of a norm, as
-// Qwen2's do, in the 8 of 32 pairs that turn slowest.
+// biasedModel is a random model whose first and last layer have biases of keys of a norm, in the 8
+// of 32 pairs that rotate slowest, as in Qwen2.
 func biasedModel(t *testing.T, norm float64) *model {
 	t.Helper()
 	f := configFile{ModelType: "qwen2", Activation: "silu", Epsilon: 1e-6, Layers: 24, Dim: 256,
@@ -46,10 +46,10 @@ func setBias(bias []float32, norm float64, draw func() float64) {
 	}
 }
 
-// TestKeyBiases: F16 bears the biases that Qwen2 has, and I8 and I4 do not, and that is said. The
-// numbers are in docs/low-precision.md.
+// TestKeyBiases: F16 is fine enough for the biases of Qwen2, and I8 and I4 are not, which Warnings
+// says. The numbers are in docs/low-precision.md.
 func TestKeyBiases(t *testing.T) {
-	for norm, kinds := range map[float64]map[attn.Format][2]float64{ // what the difference is between
+	for norm, kinds := range map[float64]map[attn.Format][2]float64{ // bounds of the difference
 		0:   {attn.F16: {0, 0.001}, attn.BF16: {0, 0.01}, attn.I8: {0.005, 0.02}, attn.I4: {0.1, 0.25}},
 		750: {attn.F16: {0, 0.03}, attn.BF16: {0.05, 0.3}, attn.I8: {0.1, 0.5}, attn.I4: {0.5, 1}},
 	} {

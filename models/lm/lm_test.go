@@ -14,7 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/models/chat"
 )
 
-// small is a random model of the tests.
+// small is a small random model.
 func small(t testing.TB, o Options) *Model {
 	t.Helper()
 	if o.Context == 0 {
@@ -27,7 +27,7 @@ func small(t testing.TB, o Options) *Model {
 	return m
 }
 
-// collect is the numbers of an answer's tokens.
+// collect returns the tokens of an answer.
 func collect(t testing.TB, m *Model, prompt []int32, g Generation) (ids []int32) {
 	t.Helper()
 	for token, err := range m.Generate(context.Background(), prompt, g) {
@@ -63,7 +63,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestCompany compares answers of many callers at once with the same ones alone.
+// TestCompany compares answers of many simultaneous callers with the same answers alone.
 func TestCompany(t *testing.T) {
 	const callers = 64
 	prompt := func(i int) []int32 {
@@ -77,7 +77,7 @@ func TestCompany(t *testing.T) {
 		return Generation{MaxTokens: 10 + i%7, Sampling: Sampling{Temperature: 0.9, Seed: uint64(i),
 			TopP: 0.9}}
 	}
-	// answer is tokens and the bits of their log-probabilities.
+	// answer returns tokens and the bits of their log-probabilities.
 	answer := func(m *Model, i int) (text string) {
 		all, err := full(context.Background(), m, prompt(i), generation(i))
 		if err != nil {

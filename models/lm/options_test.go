@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// TestOptions has options that do not fit, and what is usual.
+// TestOptions has options that do not fit, and the defaults.
 func TestOptions(t *testing.T) {
 	draft := small(t, Options{})
 	for says, o := range map[string]Options{

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// TestPack starts models from packed matrices, and compares logits with those of their files.
+// TestPack opens models from packed matrices, and compares logits with the original files.
 func TestPack(t *testing.T) {
 	gguf := func(kind string, tied bool) string {
 		f, path := newGGUF("llama", one(kind)), at(t, "fake.gguf")
@@ -66,7 +66,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackRefuses has files of matrices that are not the model's.
+// TestPackRefuses has files of matrices of other models.
 func TestPackRefuses(t *testing.T) {
 	f, one, two := newShapedGGUF(smallGGUF, "qwen3", one("Q8_0")), at(t, "a.gguf"), at(t, "b.gguf")
 	f.Write(t, one)

@@ -9,39 +9,39 @@ import (
 	"testing"
 )
 
-// reference is a decoder in float64, written from the papers' formulas for whole sequences: no
-// cache, no batch, no packed matrices.
+// reference is a decoder in float64, written from the papers' formulas for whole sequences: without
+// cache, batch or packed matrices.
 type reference struct {
 	f                           *fake
 	layers, heads, kv, head     int
 	epsilon, theta              float64
-	factor, low, high, original float64 // of rotations; factor 0 for none
+	factor, low, high, original float64 // of rotations; factor 0: none
 	tied, linear, yarn          bool
 	windows                     map[int]int // of some layers
 
 	// of gemma
 	gelu, after, lessOne bool
-	embeddings           float64 // what they are multiplied by; 0 for 1
-	scalar               float64 // scores are divided by its root; 0 for that of the head's size
+	embeddings           float64 // they are multiplied by it; 0: 1
+	scalar               float64 // scores are divided by its root; 0: the head's size
 	scoreCap, logitCap   float64
 	localTheta           float64 // of layers with a window
-	// of mixtures: how many experts a token uses; 0 for none
+	// of mixtures: experts that a token uses; 0: no mixture
 	used        int
 	normalized  bool
-	limit       float64 // of the clamped gate; 0 for none
+	limit       float64 // of the clamped gate; 0: none
 	untruncated bool    // yarn's ramp
-	// of qwen3.5: heads of keys of its states, h mod which is that of state h if they are tiled
+	// of qwen3.5: heads of keys of its states. State h uses head h mod stateKeys if they are tiled
 	stateKeys int
 	tiled     bool
 	negated   bool // A_log is −e^A already
-	gate      bool // what attention returns is gated
+	gate      bool // the output of attention is gated
 	// of phi3
 	rotated   int // channels of a head; 0 for all
 	factors   []float64
 	magnitude float64
 }
 
-// logits are those after the last token.
+// logits returns the logits after the last token.
 func (r *reference) logits(tokens []int) []float64 {
 	var states [][]float64
 	for _, token := range tokens {
@@ -79,7 +79,7 @@ func (r *reference) logits(tokens []int) []float64 {
 	return logits
 }
 
-// network is the feed-forward network of a layer, or its experts.
+// network computes the feed-forward network of a layer, or its experts.
 func (r *reference) network(x []float64, at string) []float64 {
 	if _, ok := r.f.tensors[at+"mlp.gate.weight"]; ok {
 		return r.mixture(x, at+"mlp.")
@@ -100,7 +100,7 @@ func (r *reference) gated(x []float64, at string) []float64 {
 	return r.linearMap(up, at+"down_proj")
 }
 
-// mixture is the sum of what the likeliest experts make of x, times their probabilities.
+// mixture returns the sum of the outputs of the likeliest experts of x, times their probabilities.
 func (r *reference) mixture(x []float64, at string) []float64 {
 	p, total := r.linearMap(x, at+"gate"), 0.0
 	for i := range p {
@@ -135,7 +135,7 @@ func (r *reference) activation(g float64) float64 {
 	return g / (1 + math.Exp(-g))
 }
 
-// capped is bounded by most, if that is not 0.
+// capped bounds x by most, if that is not 0.
 func capped(x, most float64) float64 {
 	if most == 0 {
 		return x
@@ -213,8 +213,8 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	return out
 }
 
-// delta is the gated delta rule, token by token: what the state has for a key is taken off a value
-// before it is written.
+// delta is the gated delta rule, token by token: the state's value for a key is subtracted from the
+// new value before that is written.
 func (r *reference) delta(states [][]float64, at string) [][]float64 {
 	at += "linear_attn."
 	weight := func(name string) fakeTensor { return r.f.tensors[at+name] }
@@ -276,7 +276,7 @@ func (r *reference) delta(states [][]float64, at string) [][]float64 {
 	return out
 }
 
-// rate is how fast a state forgets: GGUF files have it as it is.
+// rate returns the rate of a state's decay: GGUF files have −e^A, folders A.
 func (r *reference) rate(stored float64) float64 {
 	if r.tiled || r.negated {
 		return stored
@@ -284,7 +284,7 @@ func (r *reference) rate(stored float64) float64 {
 	return -math.Exp(stored)
 }
 
-// unit is x divided by its length.
+// unit returns x divided by its length.
 func unit(x []float64) []float64 {
 	squares := 1e-6
 	for _, e := range x {
@@ -293,7 +293,7 @@ func unit(x []float64) []float64 {
 	return times(slices.Clone(x), 1/math.Sqrt(squares))
 }
 
-// rotate turns element i and i+head/2 of each head, as complex numbers, by position·θ^(−2i/head).
+// rotate turns elements i and i+head/2 of each head, as a complex number, by position·θ^(−2i/head).
 func (r *reference) rotate(x []float64, position int) []float64 {
 	size := 1.0
 	if r.yarn {
@@ -314,8 +314,8 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 	return x
 }
 
-// frequency is that of Llama 3.1: long waves are stretched, short ones are not, and those between
-// are between.
+// frequency is a frequency of Llama 3.1: long waves are stretched, short ones are not, with a ramp
+// between them.
 func (r *reference) frequency(i int) float64 {
 	f := 1 / math.Pow(r.theta, float64(2*i)/float64(cmp.Or(r.rotated, r.head)))
 	if r.factors != nil {
@@ -338,8 +338,8 @@ func (r *reference) frequency(i int) float64 {
 	return (1-smooth)*f/r.factor + smooth*f
 }
 
-// yarnFrequency keeps pairs that turn 32 times within the original positions, stretches those that
-// turn once, and is linear between.
+// yarnFrequency keeps pairs that turn 32 times within the original positions, stretches pairs that
+// turn once, and is linear between them.
 func (r *reference) yarnFrequency(f float64, i int) float64 {
 	pair := func(turns float64) float64 {
 		return float64(r.head) * math.Log(r.original/(2*math.Pi*turns)) / (2 * math.Log(r.theta))
@@ -359,7 +359,7 @@ func (r *reference) yarnFrequency(f float64, i int) float64 {
 	}
 }
 
-// headNorm is norm of each head, if there is a weight for that.
+// headNorm norms each head, if there is a weight for it.
 func (r *reference) headNorm(x []float64, weight string) []float64 {
 	if _, ok := r.f.tensors[weight+".weight"]; !ok {
 		return x
@@ -418,8 +418,7 @@ func sum(a, b []float64) []float64 {
 	return c
 }
 
-// TestReference compares logits with those of the reference, for folders of each kind that is
-// supported.
+// TestReference compares logits with the reference, for folders of each supported kind.
 func TestReference(t *testing.T) {
 	base := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
 	for _, c := range []struct {
@@ -600,7 +599,7 @@ func addBiases(f *fake, names ...string) {
 	}
 }
 
-// compareLogits allows what float32 rounds.
+// compareLogits allows for the rounding of float32.
 func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []float64) {
 	t.Helper()
 	got := firstLogits(t, m, settings{workers: 2, places: 1, chunk: 16, context: 64}, textbook, prompt)
@@ -614,7 +613,7 @@ func compareLogits(t *testing.T, m *model, textbook bool, prompt []int, want []f
 	}
 }
 
-// firstLogits are those after a prompt.
+// firstLogits returns the logits after a prompt.
 func firstLogits(t *testing.T, m *model, s settings, textbook bool, prompt []int) []float32 {
 	t.Helper()
 	e, err := newTester(m, s)

@@ -22,7 +22,7 @@ import (
 //   - TopP keeps the fewest of the most likely tokens that together have this probability; 0 and 1
 //     keep all.
 //   - MinP keeps tokens with at least this part of the largest probability.
-//   - A token is drawn with a pseudorandom number computed from Seed and its position.
+//   - A token is drawn with a pseudorandom number that Seed and its position determine.
 //
 // The order of all operations is part of attn's numeric contract, so that the same logits, Seed and
 // position give the same token in any program: docs/semantics.md defines it.

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// draw is the sampler as docs/semantics.md defines it, written down without any of its shortcuts.
+// draw is the sampler as docs/semantics.md defines it, without any shortcut.
 func draw(s Sampling, logits []float32, before, answer []int32) int32 {
 	x := slices.Clone(logits)
 	counts := map[int32]int{}
@@ -34,7 +34,7 @@ func draw(s Sampling, logits []float32, before, answer []int32) int32 {
 		x[token] = float32(x[token] - float32(s.Frequency*float32(n)))
 		x[token] = float32(x[token] - s.Presence)
 	}
-	ranks := make([]int32, len(x)) // by falling logit, then by rising number
+	ranks := make([]int32, len(x)) // by falling logit, then by number
 	for i := range ranks {
 		ranks[i] = int32(i)
 	}
@@ -208,7 +208,7 @@ func TestSamplerVectors(t *testing.T) {
 	}
 }
 
-// TestSamplingDomain has numbers that no sampling has.
+// TestSamplingDomain has parameters outside their domain.
 func TestSamplingDomain(t *testing.T) {
 	m, nan, inf := small(t, Options{}), float32(math.NaN()), float32(math.Inf(1))
 	for want, s := range map[string]Sampling{

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// byHand is an engine whose steps a test makes.
+// byHand is an engine whose steps a test runs.
 func byHand(t *testing.T, s settings) *engine {
 	t.Helper()
 	m := tinyModel(t, attn.F32, 1)
@@ -21,8 +21,8 @@ func byHand(t *testing.T, s settings) *engine {
 	return e
 }
 
-// step makes one, after which all callers choose a token. It returns what the step computed: of
-// each job the number of its tokens, by what names say.
+// step runs a step, after which all callers choose a token. It returns what the step computed: for
+// each job its name and its number of tokens.
 func (e *engine) step(t *testing.T, names map[*job]string) (did []string) {
 	t.Helper()
 	e.prepare()
@@ -48,8 +48,8 @@ func (e *engine) step(t *testing.T, names map[*job]string) (did []string) {
 	return did
 }
 
-// TestChunks: answers go on in each step while long prompts are read, a chunk at a time and in the
-// order of their arrival.
+// TestChunks: answers continue in each step while long prompts are read in chunks, in the order of
+// their arrival.
 func TestChunks(t *testing.T) {
 	e := byHand(t, settings{workers: 1, places: 4, chunk: 16, context: 200})
 	names := map[*job]string{}
@@ -77,7 +77,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestPlacesInOrder: places are given in the order of arrival, also where a later one would fit.
+// TestPlacesInOrder: jobs get places in the order of arrival, also where a later one would fit.
 func TestPlacesInOrder(t *testing.T) {
 	for name, s := range map[string]settings{
 		"places": {workers: 1, places: 2, chunk: 64, context: 200},
@@ -110,7 +110,8 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// TestConversationIsComputedOnce: turns of a conversation compute what is new, without a session.
+// TestConversationIsComputedOnce: without a session, turns of a conversation compute only new
+// tokens.
 func TestConversationIsComputedOnce(t *testing.T) {
 	m := small(t, Options{Context: 2500})
 	const turns, message = 20, 50

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// TestSessionInUse: while one call uses a session, others are ErrBusy, and what returns no error is
-// safe.
+// TestSessionInUse: while one call uses a session, others return ErrBusy, and methods without an
+// error are safe.
 func TestSessionInUse(t *testing.T) {
 	m := small(t, Options{})
 	ctx, s := context.Background(), m.session(t)
@@ -36,7 +36,7 @@ func TestSessionInUse(t *testing.T) {
 	}
 	ends := make(chan struct{})
 	var wait sync.WaitGroup
-	wait.Go(func() { // beside everything
+	wait.Go(func() { // during the answer
 		for i := 0; ; i++ {
 			select {
 			case <-ends:
@@ -79,7 +79,7 @@ func TestSessionInUse(t *testing.T) {
 	}
 }
 
-// TestIdleSessionsGiveWay: sessions that no call uses give their pages to others and compute their
+// TestIdleSessionsGiveWay: sessions without a call give their pages to others and compute their
 // tokens again, with the same bits.
 func TestIdleSessionsGiveWay(t *testing.T) {
 	m := small(t, Options{Memory: 300 << 10})
@@ -117,8 +117,8 @@ func TestIdleSessionsGiveWay(t *testing.T) {
 	}
 }
 
-// TestWaitsForSession: an answer that waits for the pages of a session in use begins when that has
-// ended.
+// TestWaitsForSession: an answer that waits for the pages of a session begins when the session's
+// call has ended.
 func TestWaitsForSession(t *testing.T) {
 	m := small(t, Options{Memory: 150 << 10})
 	ctx, s := context.Background(), m.session(t)
@@ -164,8 +164,8 @@ func opened(t *testing.T, path string, o Options) *Model {
 	return m
 }
 
-// TestInterleavings takes sessions through calls in any order, and compares their logits with those
-// of a session that got the same tokens at once.
+// TestInterleavings makes calls of sessions in any order, and compares their logits with a session
+// that got the same tokens at once.
 func TestInterleavings(t *testing.T) {
 	ctx := context.Background()
 	for name, path := range sessionKinds(t) {
@@ -268,8 +268,8 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// TestDamagedSessions flips every byte of a saved session and cuts it everywhere: an error, and the
-// session is as before and can be used.
+// TestDamagedSessions flips every byte of a saved session and cuts it everywhere: Load returns an
+// error, and the session is unchanged and usable.
 func TestDamagedSessions(t *testing.T) {
 	ctx := context.Background()
 	for name, path := range sessionKinds(t) {
@@ -322,7 +322,7 @@ func TestDamagedSessions(t *testing.T) {
 	}
 }
 
-// failing is a reader that fails, or panics without an error.
+// failing is a reader that returns an error, or panics if it has none.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -332,7 +332,8 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// TestSessionsOfOthers: a session is of its model, its options that change bits, and a context.
+// TestSessionsOfOthers: a saved session belongs to a model, to options that change bits, and to a
+// context.
 func TestSessionsOfOthers(t *testing.T) {
 	m, ctx := small(t, Options{}), context.Background()
 	s := m.session(t)
@@ -371,7 +372,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	}
 }
 
-// TestSessionRefuses has arguments of a session's methods that do not fit.
+// TestSessionRefuses has invalid arguments of a session's methods.
 func TestSessionRefuses(t *testing.T) {
 	m, ctx := small(t, Options{Context: 20}), context.Background()
 	s := m.session(t)
@@ -413,13 +414,13 @@ func TestSessionRefuses(t *testing.T) {
 	}
 }
 
-// TestTraceRows: rows come once, in order, of what is kept only, and are what a session without
-// others has.
+// TestTraceRows: each row that is kept comes once, in order, and equals the row of a session that
+// shares no prefix.
 func TestTraceRows(t *testing.T) {
 	draft := small(t, Options{})
 	m := small(t, Options{Chunk: 30, Draft: draft})
 	ctx, s := context.Background(), m.session(t)
-	_, err := full(ctx, m, prompt32(100), Generation{MaxTokens: 1}) // a prefix that is not used
+	_, err := full(ctx, m, prompt32(100), Generation{MaxTokens: 1}) // leaves an unused prefix
 	must(t, err)
 	var next, layer int
 	rows := map[int][]float32{}

@@ -7,9 +7,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// textbook is attention as a textbook writes it down, over float32 keys and values one token after
-// the other. It copies those that are new from the engine's stores, which takes a thousandth of its
-// time.
+// textbook is attention by the textbook, over float32 keys and values, one token after another. It
+// copies new tokens from the engine's stores, which needs a thousandth of its time.
 type textbook struct {
 	*pages
 	model   *model
@@ -17,7 +16,7 @@ type textbook struct {
 	kept    map[*attn.Sequence]*[2][]float32 // keys and values
 }
 
-// newTextbook is an engine's cache with that attention.
+// newTextbook is an engine's cache with this attention.
 func newTextbook(e *engine) *textbook {
 	return &textbook{e.pages, e.model, e.settings.workers, map[*attn.Sequence]*[2][]float32{}}
 }
@@ -45,7 +44,7 @@ func (t *textbook) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) err
 	return nil
 }
 
-// copy reads the tokens that are new: those behind the ones before.
+// copy reads the tokens after the first before ones.
 func (t *textbook) copy(s *attn.Sequence, before int) error {
 	if t.kept[s] == nil {
 		t.kept[s] = &[2][]float32{}
@@ -70,7 +69,7 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 			if w := t.model.Windows[layer]; w > 0 {
 				first = max(0, n-w)
 			}
-			scores = resize(scores, n-first) // of what the query sees
+			scores = resize(scores, n-first) // for the keys that the query sees
 			from := at + first*t.model.KVHeads*t.model.HeadDim
 			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][from:], kept[1][from:], scores)
 			row++
