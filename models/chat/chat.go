@@ -1,9 +1,9 @@
-// Package chat writes conversations as a model was trained to read them, by the template that comes
-// with it.
+// Package chat turns conversations into the text that a model was trained to read, with the model's
+// own chat template.
 //
 // A template is a program in Jinja that writes control tokens around messages. [Template.Render]
-// runs it, within bounds on its time and memory, and tells the template's text from what messages
-// say, so that [tokenizer.Tokenizer.EncodePieces] makes no control tokens of the latter.
+// runs it with bounds on time and memory, and keeps the template's own text apart from what
+// messages say: [tokenizer.Tokenizer.EncodePieces] makes no control tokens of the latter.
 package chat
 
 import (
@@ -19,26 +19,26 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// Message is what somebody says. Role is system, user or assistant, or another word that the
-// template knows. Content of an assistant is a whole answer of the model, with what it thought: the
-// template gets the thought apart, or not at all, as it wants. If the prompt held the beginning of
-// the answer Content has that, too: see [Template.Opening].
+// Message is one message of a conversation. Role is system, user or assistant, or another word that
+// the template knows. The Content of an assistant is a whole answer of the model, including what it
+// thought; the template gets the thought separately or not at all, as it was made for. If the
+// prompt contained the beginning of the answer, so does Content: see [Template.Opening].
 type Message struct{ Role, Content string }
 
 // Template is a chat template.
 type Template struct {
-	Source     string           // in Jinja
-	Begin, End string           // what it knows as bos_token and eos_token; "" for none
-	Now        func() time.Time // for templates that write the date; nil is time.Now
+	Source     string           // Jinja
+	Begin, End string           // bos_token and eos_token in the template; "" for none
+	Now        func() time.Time // for templates that write the date; nil: time.Now
 }
 
-// Render returns the text of a conversation, up to where the assistant begins to answer. What
-// messages say is Input in it.
+// Render returns the text of a conversation, up to where the assistant begins to answer. In it,
+// text of messages is Input.
 //
-// Variables are given to the template, as published ones ask for: enable_thinking (a bool),
-// reasoning_effort (a string), add_generation_prompt (true unless it is here) and others. A value
-// is nil, a bool, a number, a string, or a slice or a map with keys of string of such values.
-// Strings and keys are Input, too. Variables that the template does not ask for change nothing.
+// Variables are passed to the template. Published templates know enable_thinking (a bool),
+// reasoning_effort (a string), add_generation_prompt (true by default) and others. A value is nil,
+// a bool, a number, a string, or a slice, or a map with string keys, of such values. Strings and
+// keys are Input, too. Variables that the template does not use have no effect.
 func (t *Template) Render(messages []Message, variables map[string]any) ([]tokenizer.Piece, error) {
 	if t.Source == "" {
 		return nil, errors.New("chat: the model has no chat template, want one, as GGUF files have as " +
@@ -67,7 +67,8 @@ func (t *Template) Render(messages []Message, variables map[string]any) ([]token
 	return pieces, nil
 }
 
-// message is a message as templates know it, what an assistant thought apart from what it said.
+// message returns a message in the form that templates expect, with an assistant's thought in a
+// field of its own.
 func (t *Template) message(m Message) jinja.Dict {
 	thinking, said := "", m.Content
 	if f := t.format(); f != nil && m.Role == "assistant" {
@@ -82,7 +83,7 @@ func (t *Template) message(m Message) jinja.Dict {
 	return made
 }
 
-// checkRole refuses a role of more than a word: templates write it into control tokens.
+// checkRole refuses a role that is not one word: templates write it into control tokens.
 func checkRole(i int, role string) error {
 	isNoWord := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-", r)
@@ -93,8 +94,8 @@ func checkRole(i int, role string) error {
 	return nil
 }
 
-// variables are what templates know: what transformers gives them where there are no tools and no
-// documents, but for tokens that this program does not read, and what the caller gives.
+// variables returns the template's variables: those that transformers sets where there are no tools
+// and no documents, without tokens that this package does not read, and the caller's.
 func (t *Template) variables(messages []Message, given map[string]any) (jinja.Dict, error) {
 	var list []any
 	for i, m := range messages {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// TestRender writes conversations with what templates of published models use.
+// TestRender renders conversations with constructs of published templates.
 func TestRender(t *testing.T) {
 	const chatML = `{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + ` +
 		`message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}` +
@@ -68,7 +68,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestConstructs renders what published templates have and libraries that are nearly Jinja2 do not.
+// TestConstructs renders constructs of published templates that libraries similar to Jinja2 lack.
 func TestConstructs(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{`{{ strftime_now('%Y') if strftime_now is defined else '2024' }}`, time.Now().Format("2006")},
@@ -111,7 +111,7 @@ func text(pieces []tokenizer.Piece, err error) (string, error) {
 	return b.String(), err
 }
 
-// TestInput says which parts of a text messages said, and variables.
+// TestInput says which parts of a text come from messages and variables.
 func TestInput(t *testing.T) {
 	const source = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content | trim }}<|end|>" +
 		"{% endfor %}{{ effort }}{% for k, v in names.items() %}{{ k }}={{ v[0] }}{% endfor %}"
@@ -171,7 +171,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestRoles refuses roles that could forge control tokens: templates write them into these.
+// TestRoles refuses roles that could forge control tokens, into which templates write them.
 func TestRoles(t *testing.T) {
 	template := Template{Source: "{% for m in messages %}<|{{ m.role }}|>{% endfor %}"}
 	for role, ok := range map[string]bool{"user": true, "tool_response": true, "ipython": true,
@@ -183,7 +183,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNow gives a template another date.
+// TestNow sets a template's date.
 func TestNow(t *testing.T) {
 	template := Template{Source: "{{ strftime_now('%Y') }}", Now: func() time.Time {
 		return time.Date(1912, 6, 23, 0, 0, 0, 0, time.UTC)

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/models/chat"
 )
 
-// The template writes control tokens around a message, and obeys a variable. What the user writes
-// like a control token is Input, and stays text.
+// The template writes control tokens around a message, and reads a variable. Text of the user that
+// looks like a control token is Input and stays text.
 func ExampleTemplate_Render() {
 	t := chat.Template{Source: "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>" +
 		"{% endfor %}{% if add_generation_prompt %}<|assistant|>" +

@@ -2,15 +2,15 @@ package chat
 
 import "strings"
 
-// Part is a part of an answer: what the model thinks, or what it says to the reader.
+// Part is a part of an answer: a thought, or text for the reader.
 type Part struct {
 	Thinking bool
 	Text     string
 }
 
-// Parts divides an answer of the template's model, which begins with its Opening. It leaves out
-// the end of an answer that is not done as long as it may become the beginning of another part, so
-// that parts only grow. If the template does not separate what a model thinks, there is one part.
+// Parts divides an answer of the template's model, which begins with its Opening. While the answer
+// is not done, Parts omits an end that may become the beginning of another part, so that parts only
+// grow. There is one part if the template does not separate thoughts.
 func (t *Template) Parts(answer string, done bool) []Part {
 	f := t.format()
 	if f == nil {
@@ -22,8 +22,8 @@ func (t *Template) Parts(answer string, done bool) []Part {
 	return f.parts(answer, done)
 }
 
-// Opening returns what a prompt has of the answer already: templates may write that the model
-// begins to think, or that it does not think.
+// Opening returns the part of the answer that a prompt already contains: a template may write that
+// the model begins to think, or that it does not think.
 func (t *Template) Opening(prompt string) string {
 	if f := t.format(); f != nil {
 		return f.opening(prompt)
@@ -31,18 +31,18 @@ func (t *Template) Opening(prompt string) string {
 	return ""
 }
 
-// format is how models write what they think, and what they say.
+// format is how a kind of model marks what it thinks and what it says.
 type format interface {
-	markers() []string // of parts
+	markers() []string // the beginnings of parts
 	parts(answer string, done bool) []Part
 	opening(prompt string) string
-	// earlier is what a template gets of an answer for what follows it.
+	// earlier divides an earlier answer into the fields that the template reads.
 	earlier(answer string) (thinking, said string)
-	// answer is the answer of which parts are what was thought and said.
+	// answer returns the answer that consists of these parts.
 	answer(thinking, said string) string
 }
 
-// format is the one of the template, nil for none.
+// format returns the format of the template, nil if it has none.
 func (t *Template) format() format {
 	if strings.Contains(t.Source, harmonyChannel) && strings.Contains(t.Source, harmonyMessage) {
 		return harmony{}
@@ -56,11 +56,11 @@ func (t *Template) format() format {
 	return nil
 }
 
-// thinkingFields are the names of what an assistant thought in messages of published templates.
-// The second is that of gpt-oss.
+// thinkingFields are the names in published templates for the thought in an assistant's message.
+// The second is the one of gpt-oss.
 var thinkingFields = [...]string{"reasoning_content", "thinking"}
 
-// settled is a text without an end that may become one of the markers.
+// settled returns a text without an end that may become one of the markers.
 func settled(text string, markers []string) string {
 	keep := 0
 	for _, marker := range markers {
@@ -73,7 +73,7 @@ func settled(text string, markers []string) string {
 	return text[:len(text)-keep]
 }
 
-// appendPart appends a part if it has a text.
+// appendPart appends a part unless it is empty.
 func appendPart(parts []Part, thinking bool, text string) []Part {
 	if thinking {
 		text = strings.Trim(text, space)
@@ -84,14 +84,14 @@ func appendPart(parts []Part, thinking bool, text string) []Part {
 	return append(parts, Part{thinking, text})
 }
 
-// pair is the format of answers that begin with what the model thinks, between two texts.
+// pair is the format of answers that begin with a thought between two markers.
 type pair struct {
 	begin, end string
-	field      bool // templates have a field for what an assistant thought
+	field      bool // templates have a field for the thought
 }
 
-// pairs are those of published templates: of many models, of Magistral and Ministral, of Seed-OSS,
-// and of Gemma 4.
+// pairs are the markers of published templates: of many models, of Magistral and Ministral, of
+// Seed-OSS, and of Gemma 4.
 var pairs = []pair{{begin: "<think>", end: "</think>"}, {begin: "[THINK]", end: "[/THINK]"},
 	{begin: "<seed:think>", end: "</seed:think>"}, {begin: "<|channel>thought", end: "<channel|>"}}
 
@@ -105,7 +105,7 @@ func (p pair) parts(answer string, done bool) []Part {
 	return appendPart(appendPart(nil, true, thinking), false, said)
 }
 
-// cut divides an answer that begins with what the model thinks.
+// cut divides an answer that begins with a thought.
 func (p pair) cut(answer string) (thinking, said string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(answer, space), p.begin)
 	thinking, said, _ = strings.Cut(rest, p.end)
@@ -122,8 +122,9 @@ func (p pair) opening(prompt string) string {
 	return prompt[len(trimmed)-len(p.begin):]
 }
 
-// earlier leaves the answer whole if the template has no field for what was thought: either it
-// cuts the answer itself, or it keeps all of it. An answer that ended early ends its thinking.
+// earlier leaves the answer whole if the template has no field for thoughts: then the template
+// itself cuts the answer or keeps all of it. An answer that ended within its thought gets the
+// marker of its end.
 func (p pair) earlier(answer string) (thinking, said string) {
 	before, _, ends := strings.Cut(answer, p.end)
 	begins := strings.HasPrefix(strings.TrimLeft(answer, space), p.begin)
@@ -133,7 +134,7 @@ func (p pair) earlier(answer string) (thinking, said string) {
 	if !p.field || !begins && !ends {
 		return "", answer
 	}
-	if !strings.Contains(before, p.begin) { // it is in the prompt
+	if !strings.Contains(before, p.begin) { // the marker is in the prompt
 		answer = p.begin + answer
 	}
 	thinking, said, ok := p.cut(answer)
@@ -143,7 +144,7 @@ func (p pair) earlier(answer string) (thinking, said string) {
 	return strings.Trim(thinking, space), said
 }
 
-// harmony is the format of gpt-oss: an answer is messages, each with a channel.
+// harmony is the format of gpt-oss: an answer is a list of messages, each with a channel.
 type harmony struct{}
 
 const (
@@ -163,11 +164,11 @@ func (harmony) parts(answer string, done bool) (parts []Part) {
 	for i, message := range messages {
 		header, text, ok := strings.Cut(message, harmonyMessage)
 		role, channel, _ := strings.Cut(header, harmonyChannel)
-		if !ok && (done || i < len(messages)-1) { // there is no more of the header
+		if !ok && (done || i < len(messages)-1) { // the header is incomplete
 			parts = appendPart(parts, false, message)
 			continue
 		}
-		if i == 0 { // the prompt has the role, so that this is of the answer
+		if i == 0 { // the role is in the prompt, so this belongs to the answer
 			parts = appendPart(parts, false, role)
 		}
 		if ok {
@@ -177,7 +178,7 @@ func (harmony) parts(answer string, done bool) (parts []Part) {
 	return parts
 }
 
-// harmonyMessages divides an answer, which may begin a message without saying so.
+// harmonyMessages divides an answer, whose first message may lack its beginning.
 func harmonyMessages(answer string) (messages []string) {
 	for message := range strings.SplitSeq(answer, harmonyStart) {
 		for {
@@ -207,7 +208,7 @@ func (harmony) opening(prompt string) string {
 	return opening
 }
 
-// earlier has as said the last message, unless the answer ended before it.
+// earlier returns the last message as said, unless the answer ended before it.
 func (h harmony) earlier(answer string) (thinking, said string) {
 	var thoughts []string
 	for _, part := range h.parts(answer, false) {
@@ -218,9 +219,8 @@ func (h harmony) earlier(answer string) (thinking, said string) {
 	return strings.Join(thoughts, "\n\n"), said
 }
 
-// Answer returns an answer of the template's model as [Message].Content has it: what it thought,
-// and what it said. It is what was said alone if the template does not separate what a model
-// thinks.
+// Answer joins a thought and a text into an answer of the template's model, for [Message].Content.
+// It returns said alone if the template does not separate thoughts.
 func (t *Template) Answer(thinking, said string) string {
 	if f := t.format(); f != nil && thinking != "" {
 		return f.answer(thinking, said)

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Templates as published ones are, with what they do with answers: harmony refuses content with
-// channels, chatML takes what was thought from a field or cuts it off, r1 cuts it off and begins
-// the next, whole keeps it, and plain knows nothing of it.
+// Templates as published, with what they do with answers: harmony refuses content with channels,
+// chatML reads the thought from a field or cuts it off, r1 cuts it off and begins the next thought,
+// whole keeps it, and plain knows nothing of it.
 const (
 	harmonyTemplate = `{%- for m in messages %}{%- if m.role == 'assistant' %}` +
 		`{%- if "content" in m and "<|channel|>final<|message|>" in m.content %}` +
@@ -44,7 +44,7 @@ const (
 	plainTemplate = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}`
 )
 
-// TestEarlierAnswers says what templates make of an answer with what the model thought.
+// TestEarlierAnswers checks what templates write for an answer with a thought.
 func TestEarlierAnswers(t *testing.T) {
 	const harmonyStarts = "<|start|>user<|message|>A<|end|><|start|>assistant<|channel|>final" +
 		"<|message|>"
@@ -93,7 +93,7 @@ func TestEarlierAnswers(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", c.name, got, err, c.want)
 		}
 	}
-	// What a user writes stays.
+	// Text that a user wrote stays.
 	const written = "<think>x</think>y"
 	got, err := render(&Template{Source: fieldTemplate}, Message{"user", written})
 	if want := "<|im_start|>user\n" + written + "<|im_end|>\n<|im_start|>assistant\n"; got != want {
@@ -101,7 +101,7 @@ func TestEarlierAnswers(t *testing.T) {
 	}
 }
 
-// TestParts divides answers, and finds what a prompt has of them.
+// TestParts divides answers, and finds the part of them in the prompt.
 func TestParts(t *testing.T) {
 	for _, c := range []struct {
 		template, prompt, answer, want string
@@ -141,7 +141,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// shownParts has what is thought in brackets.
+// shownParts writes thoughts in brackets.
 func shownParts(parts []Part) (all string) {
 	for _, p := range parts {
 		if p.Thinking {
@@ -153,7 +153,7 @@ func shownParts(parts []Part) (all string) {
 	return all
 }
 
-// growing fails if something of the parts of an answer is another part when more of it is there.
+// growing fails if a part of the answer changes when more of the answer is known.
 func growing(t *testing.T, template *Template, pieces []string) {
 	t.Helper()
 	answer := ""
@@ -173,7 +173,7 @@ func growing(t *testing.T, template *Template, pieces []string) {
 	}
 }
 
-// TestPartsGrow has answers of chance.
+// TestPartsGrow has random answers.
 func TestPartsGrow(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	pieces := slices.Concat(harmony{}.markers(), strings.SplitAfter("<|channel|></think>", ""),
@@ -190,7 +190,7 @@ func TestPartsGrow(t *testing.T) {
 	}
 }
 
-// FuzzParts has answers of any kind: no part becomes another one, and no template refuses any.
+// FuzzParts has arbitrary answers: parts only grow, and no template refuses an answer.
 func FuzzParts(f *testing.F) {
 	f.Add("<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>y", 7)
 	f.Add("<think>\nx\n</think>\n\ny", 3)

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/jinja"
 )
 
-// mostNested is how many lists and maps a variable may have within one another.
+// mostNested bounds how deep lists and maps of a variable are nested.
 const mostNested = 100
 
-// variable is a value as templates know it, in which all texts are of the caller.
+// variable returns a value for templates. All its strings are the caller's, so they are Input.
 func variable(value any) (any, error) { return convert(reflect.ValueOf(value), mostNested) }
 
 func convert(v reflect.Value, nested int) (any, error) {
@@ -52,7 +52,7 @@ func convert(v reflect.Value, nested int) (any, error) {
 		"or a map with keys of string of these", v.Type())
 }
 
-// valueOf is what a value holds, nil for nothing.
+// valueOf returns what a pointer or interface holds, nil for nothing.
 func valueOf(v reflect.Value) any {
 	if !v.IsValid() {
 		return nil
@@ -60,7 +60,7 @@ func valueOf(v reflect.Value) any {
 	return v.Interface()
 }
 
-// number is a number as JSON has it.
+// number returns a number of JSON.
 func number(n json.Number) (any, error) {
 	if i, err := strconv.Atoi(n.String()); err == nil {
 		return i, nil

@@ -16,8 +16,8 @@ import (
 //   - Frequency times the count of a token in the answer is subtracted from its logit, then
 //     Presence from the logit of each token of the answer.
 //   - [Generation].Logits may change logits.
-//   - Temperature divides logits. With 0 the token of the largest logit is chosen, the lowest number
-//     among equals, and TopK, TopP and MinP change nothing.
+//   - Temperature divides logits. With 0 the token of the largest logit is chosen, among
+//     equals the lowest number, and TopK, TopP and MinP change nothing.
 //   - TopK keeps that many of the largest logits; 0 keeps all.
 //   - TopP keeps the fewest of the most likely tokens that together have this probability; 0 and 1
 //     keep all.

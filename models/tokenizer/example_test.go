@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// folder writes a tokenizer.json of letters, of a word and of the bytes of other letters, and
-// returns its folder.
+// folder writes a tokenizer.json of letters, a word, and the bytes of other letters, and returns
+// its folder.
 func folder() string {
 	vocabulary := map[string]int{}
 	for i := range 256 {
@@ -40,9 +40,9 @@ func folder() string {
 	return path
 }
 
-// A text becomes tokens, and tokens become a text.
+// Turn a text into tokens, and tokens into text.
 func Example() {
-	path := folder() // as it comes with a model
+	path := folder() // the folder of a model
 	defer os.RemoveAll(path)
 	t, err := tokenizer.Open(path)
 	if err != nil {
@@ -62,7 +62,8 @@ func Example() {
 	// hi there
 }
 
-// The template of a conversation writes control tokens. What a user writes like one stays a text.
+// The template of a conversation writes control tokens. Text of a user that looks like one stays
+// text.
 func ExampleTokenizer_EncodePieces() {
 	path := folder()
 	defer os.RemoveAll(path)
@@ -86,8 +87,8 @@ func ExampleTokenizer_EncodePieces() {
 	// true true hi<|end|>
 }
 
-// Where the tokens of a text are, though the tokenizer works on another one: here it writes spaces
-// as ▁.
+// Find the place of each token in the text, though the tokenizer works on another text, in which
+// spaces are ▁.
 func ExampleTokenizer_Spans() {
 	path := folder()
 	defer os.RemoveAll(path)
@@ -111,7 +112,7 @@ func ExampleTokenizer_Spans() {
 	// <0xA9> is "é", bytes 3 to 5
 }
 
-// An answer comes token by token. A character may need several.
+// Decode an answer token by token. A character may need several tokens.
 func ExampleTokenizer_NewDecoder() {
 	path := folder()
 	defer os.RemoveAll(path)

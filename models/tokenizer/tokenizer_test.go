@@ -17,7 +17,7 @@ import (
 
 type object = map[string]any
 
-// opened writes the files of a folder, or a GGUF file of some keys, and opens the tokenizer.
+// opened writes the files of a folder, or a GGUF file with some keys, and opens the tokenizer.
 func opened(t *testing.T, files object) *Tokenizer {
 	t.Helper()
 	made, err := Open(written(t, files))
@@ -55,7 +55,7 @@ func written(t testing.TB, files object) string {
 	return folder
 }
 
-// letterOf is the letter that GPT-2's vocabulary has for a byte.
+// letterOf returns the letter that GPT-2's vocabulary has for a byte.
 func letterOf(b int) string {
 	n := 256
 	for c := range b {
@@ -71,7 +71,7 @@ func letterOf(b int) string {
 
 func printable(b int) bool { return b > ' ' && b < 127 || b > 160 && b != 173 }
 
-// byteLevel is a tokenizer as GPT-2 has it.
+// byteLevel is a tokenizer like GPT-2's.
 func byteLevel() object {
 	vocabulary := object{}
 	for b := range 256 {
@@ -90,7 +90,7 @@ func byteLevel() object {
 	}
 }
 
-// byteTokens is a vocabulary with tokens for bytes and what more there is.
+// byteTokens is a vocabulary with tokens for bytes and some more.
 func byteTokens(more ...string) (tokens []string) {
 	for b := range 256 {
 		tokens = append(tokens, fmt.Sprintf("<0x%02X>", b))
@@ -98,11 +98,11 @@ func byteTokens(more ...string) (tokens []string) {
 	return append(tokens, more...)
 }
 
-// kinds are tokenizers of all kinds, and letters of texts that they do not change.
+// kinds are tokenizers of all kinds, with letters of texts that they do not change.
 var kinds = map[string]struct {
 	files   object
 	letters []string
-	trims   bool // one space between words, none around them
+	trims   bool // it keeps one space between words and none around them
 }{
 	"byte level": {object{"tokenizer.json": byteLevel()},
 		[]string{"t", "h", " ", "é", "€", "😀", "\n", "<s>", "<|end|>", "\x00"}, false},
@@ -165,7 +165,7 @@ func letterTokens(more ...string) (tokens []string) {
 	return append(tokens, more...)
 }
 
-// TestThereAndBack encodes random texts: their tokens are the text, as a whole and one by one.
+// TestThereAndBack encodes random texts: their tokens give the text, as a whole and one by one.
 func TestThereAndBack(t *testing.T) {
 	for name, kind := range kinds {
 		tokenizer := opened(t, kind.files)
@@ -196,7 +196,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestVocabulary has each token under its text.
+// TestVocabulary finds each token by its text.
 func TestVocabulary(t *testing.T) {
 	for name, kind := range kinds {
 		tokenizer := opened(t, kind.files)
@@ -262,7 +262,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestEndsGGUF: a key names the end, and users may not write it whatever its type.
+// TestEndsGGUF: a key names the end token, which users cannot write whatever its type.
 func TestEndsGGUF(t *testing.T) {
 	tokenizer := opened(t, object{"gguf": object{"ggml.model": "gpt2", "ggml.pre": "gpt-2",
 		"ggml.tokens": letterTokens("<e"), "ggml.merges": []string{"< e"},
@@ -274,7 +274,7 @@ func TestEndsGGUF(t *testing.T) {
 	}
 }
 
-// TestUnknown: what the vocabulary lacks is no control token that users forge.
+// TestUnknown: text that the vocabulary lacks does not let users forge a control token.
 func TestUnknown(t *testing.T) {
 	for name, text := range map[string]string{"wordpiece": "😀a [UNK] q", "vocab.txt": "q [UNK]",
 		"unigram": "😀<unk>", "GGUF, WordPiece": "q", "GGUF, Unigram": "q"} {
@@ -287,7 +287,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestInvalid: each byte that is no UTF-8 is U+FFFD.
+// TestInvalid: each byte that is not UTF-8 is U+FFFD.
 func TestInvalid(t *testing.T) {
 	for name, kind := range kinds {
 		tokenizer := opened(t, kind.files)
@@ -312,7 +312,7 @@ func TestDecoder(t *testing.T) {
 			token, _ := tokenizer.Token(letterOf(int(b)))
 			said += d.Next(token)
 			if source.IntN(4) == 0 {
-				said += d.Next(260) // special
+				said += d.Next(260) // a special token
 			}
 			if want := replaced(all[:len(all)-begun(all)]); said != want {
 				t.Fatalf("after %q there is %q, want %q", all, said, want)
@@ -324,7 +324,7 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// begun is how many bytes at the end are the beginning of a character.
+// begun returns how many bytes at the end are the beginning of a character.
 func begun(text string) int {
 	for n := min(3, len(text)); n > 0; n-- {
 		if begins(text[len(text)-n:]) {
@@ -334,7 +334,7 @@ func begun(text string) int {
 	return 0
 }
 
-// begins says whether bytes and some more are a character.
+// begins reports whether text is the beginning of a character.
 func begins(text string) bool { return beginnings()[text] }
 
 var beginnings = sync.OnceValue(func() map[string]bool {
@@ -349,8 +349,8 @@ var beginnings = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// replaced has U+FFFD for each longest beginning of a character, or other byte, that is no
-// character.
+// replaced has U+FFFD for each longest beginning of a character that does not become one, and for
+// each other byte that is not UTF-8.
 func replaced(text string) (made string) {
 	for text != "" {
 		if r, n := utf8.DecodeRuneInString(text); r != utf8.RuneError {
@@ -366,7 +366,7 @@ func replaced(text string) (made string) {
 	return made
 }
 
-// TestGoroutines uses one tokenizer at once.
+// TestGoroutines uses one tokenizer from several goroutines.
 func TestGoroutines(t *testing.T) {
 	for name, kind := range kinds {
 		tokenizer := opened(t, kind.files)
@@ -389,7 +389,7 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// TestRefused has what is no tokenizer.
+// TestRefused has files that are not a tokenizer.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string

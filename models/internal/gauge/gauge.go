@@ -1,4 +1,4 @@
-// Package gauge has numbers of running models for commands of this module, which the public
+// Package gauge gives the commands of this module numbers of running models that the public
 // packages do not report.
 package gauge
 
@@ -7,16 +7,16 @@ import (
 	"errors"
 )
 
-// Engine is what a language model computed since it was opened, and what it has now.
+// Engine is what a language model has computed since it was opened, and its current load.
 type Engine struct {
-	Steps    int   // in which the model computed
-	Prompts  int   // tokens of prompts that were computed
-	Shared   int   // tokens of prompts that an earlier sequence had
-	Hits     int   // prompts of which an earlier sequence had a part
-	Guessed  int   // guesses that were right
-	Waiting  int   // answers that wait for a place or pages
-	Running  int   // answers that have a place
-	Places   int   // most of them
+	Steps    int   // of the model
+	Prompts  int   // tokens of prompts computed
+	Shared   int   // tokens of prompts shared with an earlier sequence
+	Hits     int   // prompts that shared tokens
+	Guessed  int   // right guesses
+	Waiting  int   // answers waiting for a place or pages
+	Running  int   // answers with a place
+	Places   int   // most answers with a place
 	Bytes    int   // of keys, values and states in use after the last step
 	Capacity int64 // most bytes of them; 0: no bound
 }
@@ -24,23 +24,23 @@ type Engine struct {
 // OfModel returns the numbers of a *lm.Model, whose package sets it.
 var OfModel func(model any) Engine
 
-// ErrCut is of a call that reads texts whole.
+// ErrCut is the error of a call with Whole and a text that is too long.
 var ErrCut = errors.New("it is too long for the model")
 
-// Call is what a package notes about a call, if the call's context has one. It may be read when the
-// call has returned.
+// Call has numbers of a call, which a package sets if the call's context has a Call. It may be read
+// when the call has returned.
 type Call struct {
-	Whole  bool // a text that would be cut is ErrCut
+	Whole  bool // a text that is too long is ErrCut, and is not cut
 	Tokens int  // of texts that were read
-	Shared int  // tokens of a prompt that an earlier sequence had
+	Shared int  // tokens of a prompt shared with an earlier sequence
 }
 
 type key struct{}
 
-// With returns a context whose call notes its numbers.
+// With returns a context whose call sets the numbers of c.
 func With(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, key{}, c) }
 
-// Of returns what notes the numbers of a call; what nobody reads if nobody asked.
+// Of returns the Call of a context; without one, a Call that nobody reads.
 func Of(ctx context.Context) *Call {
 	if c, ok := ctx.Value(key{}).(*Call); ok {
 		return c

@@ -2,7 +2,7 @@ package jinja
 
 import "strings"
 
-// attributeOf is a value's attribute: v.name.
+// attributeOf is v.name, the attribute of a value.
 type attributeOf struct {
 	of   expression
 	name string
@@ -19,7 +19,7 @@ func (a *attributeOf) eval(r *run, s *scope) value {
 	return missingValue(v, a.name)
 }
 
-// subscript is a value's item: v[key].
+// subscript is v[key], an item of a value.
 type subscript struct{ of, key expression }
 
 func (i *subscript) eval(r *run, s *scope) value {
@@ -46,7 +46,7 @@ func missingValue(v value, name string) value {
 	return undefined{"a value of type " + typeName(v) + " has no " + name}
 }
 
-// attribute is what Python's objects have by names.
+// attribute returns an attribute of a value, by the names in Python.
 func (r *run) attribute(v value, name string) (value, bool) {
 	defined(v)
 	if strings.HasPrefix(name, "_") {
@@ -61,7 +61,7 @@ func (r *run) attribute(v value, name string) (value, bool) {
 	return methodOf(v, name)
 }
 
-// element is what a sequence or mapping has at a key.
+// element returns the element of a sequence or mapping at a key.
 func (r *run) element(v, k value) (value, bool) {
 	defined(v)
 	n, isInt := integer(k)
@@ -90,7 +90,7 @@ func (r *run) element(v, k value) (value, bool) {
 	return nil, false
 }
 
-// place is where the n-th of some elements is, from the end if it is negative.
+// place returns the index of the n-th of some elements, counted from the end if n is negative.
 func place(n int64, elements int) (int, bool) {
 	if n < 0 {
 		n += int64(elements)
@@ -126,7 +126,7 @@ func (p *slice) eval(r *run, s *scope) value {
 	return pick(v, at)
 }
 
-// range64 is where a slice begins and ends, both within the value.
+// range64 returns where a slice begins and ends, both within the value.
 func (p *slice) range64(r *run, s *scope, n, step int64) (from, to int64) {
 	low, high, first, end := int64(0), n, int64(0), n
 	if step < 0 {
@@ -148,7 +148,7 @@ func (p *slice) range64(r *run, s *scope, n, step int64) (from, to int64) {
 	return within(p.from, first), within(p.to, end)
 }
 
-// bound is the number of a part of a slice.
+// bound returns a bound of a slice.
 func (p *slice) bound(r *run, s *scope, e expression, usual int64) int64 {
 	if e == nil {
 		return usual
@@ -160,7 +160,7 @@ func (p *slice) bound(r *run, s *scope, e expression, usual int64) int64 {
 	return intOr(v, usual)
 }
 
-// pick returns the elements at some places.
+// pick returns the elements at some indices.
 func pick(v value, at []int) value {
 	switch v := v.(type) {
 	case text:

@@ -2,16 +2,16 @@ package jinja
 
 import "slices"
 
-// argumentList are the arguments of a call in a template.
+// argumentList is the arguments of a call in a template.
 type argumentList struct {
 	positions []expression
 	names     []string
 	values    []expression
-	list      expression // with *, or nil
-	dict      expression // with **, or nil
+	list      expression // after *, or nil
+	dict      expression // after **, or nil
 }
 
-// arguments are the values of a call.
+// arguments is the values of a call.
 type arguments struct {
 	positions []value
 	names     []string
@@ -55,8 +55,8 @@ func (a *arguments) add(r *run, name string, v value) {
 	a.names, a.values = append(a.names, name), append(a.values, v)
 }
 
-// take returns the values of a function's parameters, of which it needs the first: nil for those
-// that the call leaves out.
+// take returns the values of a function's parameters, of which the first need ones are mandatory:
+// nil for parameters that the call omits.
 func (a *arguments) take(function string, need int, params ...string) []value {
 	if len(a.positions) > len(params) {
 		fail("%s has %d arguments, want at most %d", function, len(a.positions), len(params))
@@ -78,7 +78,7 @@ func (a *arguments) take(function string, need int, params ...string) []value {
 	return made
 }
 
-// textOr is an argument that is a text, or another text where it is left out.
+// textOr returns an argument that is a text, or a default if it is omitted.
 func textOr(v value, usual string) text {
 	switch v := v.(type) {
 	case nil:
@@ -91,7 +91,7 @@ func textOr(v value, usual string) text {
 	return nil
 }
 
-// intOr is an argument that is an integer, or another one where it is left out.
+// intOr returns an argument that is an integer, or a default if it is omitted.
 func intOr(v value, usual int64) int64 {
 	if v == nil {
 		return usual

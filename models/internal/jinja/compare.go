@@ -57,7 +57,7 @@ func (r *run) equalDicts(a, b *dict) bool {
 	return true
 }
 
-// order is negative, 0 or positive as a comes before b, is b, or comes after it.
+// order is negative, 0 or positive if a is less than, equal to, or greater than b.
 func (r *run) order(op kind, a, b value) int {
 	defer r.deeper()()
 	r.charge(workOfStep)
@@ -126,7 +126,7 @@ func (r *run) contains(in, item value) bool {
 	return slices.ContainsFunc(r.each(in), func(v value) bool { return r.equal(v, item) })
 }
 
-// compared is an operator between two values.
+// compared computes a comparison of two values.
 func (r *run) compared(op kind, a, b value) bool {
 	switch op {
 	case "==":

@@ -28,7 +28,7 @@ type variable struct{ name string }
 
 func (v *variable) eval(r *run, s *scope) value { return r.variable(v.name, s) }
 
-// variable is that of a name, which may be undefined.
+// variable returns the value of a name, which may be undefined.
 func (r *run) variable(name string, s *scope) value {
 	v, ok := s.get(name)
 	if why, unknown := v.(Unknown); unknown {
@@ -60,7 +60,7 @@ func (d *dictOf) eval(r *run, s *scope) value {
 	return made
 }
 
-// binary is an operation of two numbers, texts or lists.
+// binary is an arithmetic operation on two numbers, texts or lists.
 type binary struct {
 	op          kind
 	left, right expression
@@ -74,7 +74,7 @@ func (b *binary) eval(r *run, s *scope) value {
 	return r.arithmetic(b.op, left, r.eval(b.right, s))
 }
 
-// logical is and, or or: its value is that of the side that decides.
+// logical is and, or or: its value is the value of the side that decides.
 type logical struct {
 	op          kind
 	left, right expression
@@ -108,7 +108,7 @@ func (p *plus) eval(r *run, s *scope) value {
 	return v
 }
 
-// joined is what ~ makes.
+// joined is the operator ~.
 type joined struct{ parts []expression }
 
 func (j *joined) eval(r *run, s *scope) value {
@@ -150,11 +150,11 @@ func (c *choice) eval(r *run, s *scope) value {
 	return r.eval(c.no, s)
 }
 
-// filtered is a value after a filter.
+// filtered is a value with a filter.
 type filtered struct {
 	name      string
 	filter    filter
-	value     expression // nil in a block's filter
+	value     expression // nil in the filter of a block
 	arguments *argumentList
 }
 
@@ -167,7 +167,7 @@ func (f *filtered) apply(r *run, s *scope, v value) value {
 	return f.filter(r, v, f.arguments.eval(r, s))
 }
 
-// tested is a value's test.
+// tested is a value with a test.
 type tested struct {
 	name      string
 	test      test

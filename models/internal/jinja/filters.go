@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// filter makes another value of one.
+// filter computes a value from another one.
 type filter func(r *run, v value, a *arguments) value
 
 var filtersByName map[string]filter
 
-// Filters use filters, by their names.
+// Some filters use other filters by name.
 func init() {
 	filtersByName = map[string]filter{
 		"abs": absolute, "capitalize": methodFilter("capitalize"), "count": lengthFilter,
@@ -32,7 +32,7 @@ func init() {
 	}
 }
 
-// soft is the text of a value that a filter changes.
+// soft returns the text of a value for a filter that changes it.
 func (r *run) soft(v value) text {
 	if _, ok := v.(markup); ok {
 		fail("a text after safe or escape is not changed here, want safe or escape last")
@@ -40,7 +40,7 @@ func (r *run) soft(v value) text {
 	return r.str(v)
 }
 
-// methodFilter does what a method of texts does.
+// methodFilter is a filter that does the same as a method of texts.
 func methodFilter(name string) filter {
 	return func(r *run, v value, a *arguments) value {
 		a.take(name, 0)
@@ -92,7 +92,7 @@ func replace(r *run, v value, a *arguments) value {
 	return r.replaced(r.soft(v), r.soft(args[0]), r.soft(args[1]), count)
 }
 
-// title has words with capitals, as Jinja divides words.
+// title capitalizes words, as Jinja divides them.
 func title(r *run, v value, a *arguments) value {
 	a.take("title", 0)
 	t := r.soft(v)
@@ -137,7 +137,7 @@ func formatFilter(r *run, v value, a *arguments) value {
 	return r.formatted(r.soft(v), d)
 }
 
-// intFilter is the integer of a number or text, or another value if it is none.
+// intFilter returns a number or text as an integer, or a default if it is none.
 func intFilter(r *run, v value, a *arguments) value {
 	args := a.take("int", 0, "default", "base")
 	if intOr(args[1], 10) != 10 {
@@ -170,14 +170,14 @@ func truncated(f float64) int64 {
 	return int64(f)
 }
 
-// digits is a text of a number as Go reads it.
+// digits returns the text of a number in Go's syntax.
 func (r *run) digits(t text) string {
 	s := strings.TrimFunc(r.plain(t), isSpace)
 	if i := strings.IndexFunc(s, func(r rune) bool { return r > '~' && isDecimal(r) }); i >= 0 {
 		fail("digits other than 0 to 9 are not supported: %.40q", s)
 	}
 	var b strings.Builder
-	for i := range len(s) { // single underscores between digits mean nothing
+	for i := range len(s) { // single underscores between digits are ignored
 		if s[i] != '_' || i == 0 || i+1 == len(s) || !isDigit(s[i-1]) || !isDigit(s[i+1]) {
 			b.WriteByte(s[i])
 		}
@@ -187,7 +187,7 @@ func (r *run) digits(t text) string {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// parsed is the float64 of a text, or nil.
+// parsed returns the float64 of a text, or nil.
 func parsed(s string) value {
 	if strings.ContainsAny(s, "xXpP_") {
 		return nil

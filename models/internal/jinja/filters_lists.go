@@ -79,7 +79,8 @@ func joinFilter(r *run, v value, a *arguments) value {
 	return r.join(texts, between)
 }
 
-// getter returns what gets an attribute of a value: a name, several with points, or a place.
+// getter returns a function that gets an attribute of a value: by a name, by several names with
+// dots, or by an index.
 func (r *run) getter(attribute, usual value) func(value) value {
 	var parts []value
 	switch a := attribute.(type) {
@@ -107,7 +108,7 @@ func (r *run) getter(attribute, usual value) func(value) value {
 	}
 }
 
-// applied returns what does to a value what a filter does with some arguments.
+// applied returns a function that applies a filter with some arguments to a value.
 func (r *run) applied(what string, a *arguments) func(value) value {
 	if len(a.positions) == 0 {
 		fail("%s: want a filter's name or attribute=", what)
@@ -138,8 +139,8 @@ func mapFilter(r *run, v value, a *arguments) value {
 	return made
 }
 
-// ofSome is a filter that makes nothing of what is false, none among it, and then ignores its
-// arguments: as in Jinja2, where templates filter tools that are none.
+// ofSome is a filter that returns nothing for a false value, such as none, whatever the arguments:
+// in Jinja2 templates filter tools that are none in this way.
 func ofSome(f filter) filter {
 	return func(r *run, v value, a *arguments) value {
 		if !truth(v) {
@@ -149,7 +150,7 @@ func ofSome(f filter) filter {
 	}
 }
 
-// chooseFilter keeps the items of which a test is as wanted, or their attributes are.
+// chooseFilter keeps the items whose test, or whose attribute's test, has the wanted result.
 func chooseFilter(what string, attribute, want bool) filter {
 	return func(r *run, v value, a *arguments) value {
 		get, a := func(v value) value { return v }, &arguments{a.positions, a.names, a.values}
@@ -171,7 +172,7 @@ func chooseFilter(what string, attribute, want bool) filter {
 	}
 }
 
-// asked returns what asks a test with some arguments, or for truth if there are none.
+// asked returns a function that computes a test with some arguments, or truth if there are none.
 func (r *run) asked(a *arguments) func(value) bool {
 	if len(a.positions) == 0 {
 		return truth
@@ -185,7 +186,7 @@ func (r *run) asked(a *arguments) func(value) bool {
 	return func(v value) bool { return t(r, v, more) }
 }
 
-// folded is a value for comparisons, with texts in lower case unless their case counts.
+// folded returns a value for comparisons, with texts in lower case unless caseCounts.
 func (r *run) folded(v value, caseCounts bool) value {
 	if t, ok := v.(text); ok && !caseCounts {
 		return textMethods["lower"](r, t, &arguments{})
@@ -193,10 +194,10 @@ func (r *run) folded(v value, caseCounts bool) value {
 	return v
 }
 
-// keyed are items with what they are compared by.
+// keyed is an item and the key that it is compared by.
 type keyed struct{ by, item value }
 
-// ordered sorts by keys.
+// ordered sorts items by their keys.
 func (r *run) ordered(list []keyed, reverse bool) []value {
 	sign := 1
 	if reverse {
@@ -267,7 +268,7 @@ func unique(r *run, v value, a *arguments) value {
 	return made
 }
 
-// extreme is the greatest or least item.
+// extreme is a filter that returns the greatest or least item.
 func extreme(what string, sign int) filter {
 	return func(r *run, v value, a *arguments) value {
 		args := a.take(what, 0, "case_sensitive", "attribute")

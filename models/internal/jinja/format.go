@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// conversion is a part of a format with %: flags, width, precision and a letter.
+// conversion is one conversion of a format with %: flags, width, precision and a letter.
 type conversion struct {
 	left, zero, sign, space, hash bool
-	width, precision              int // precision -1 is none
+	width, precision              int // precision -1: none
 	letter                        rune
 }
 
-// mostWidth bounds what a conversion may pad to.
+// mostWidth bounds the width of a conversion.
 const mostWidth = 1 << 12
 
-// formatted is the format with % of a value, of several in a tuple, or of names in a mapping.
+// formatted applies a format with % to a value, to several in a tuple, or to names in a mapping.
 func (r *run) formatted(format text, v value) text {
 	f := formatter{run: r, format: format, of: v}
 	if t, ok := v.(tuple); ok {
@@ -41,7 +41,7 @@ func (r *run) formatted(format text, v value) text {
 	return r.join(append(parts, f.format), nil)
 }
 
-// formatter is what is left of a format, and of its values.
+// formatter is the rest of a format and of its values.
 type formatter struct {
 	*run
 	format text
@@ -49,7 +49,7 @@ type formatter struct {
 	rest   tuple
 }
 
-// take is the next character, whose bit its place in the text has.
+// take returns the next character, without the bit of its origin.
 func (f *formatter) take() rune {
 	if len(f.format) == 0 {
 		fail("a format ends in the middle of a conversion")
@@ -59,7 +59,7 @@ func (f *formatter) take() rune {
 	return r
 }
 
-// conversion is the text of the next one.
+// conversion formats the next conversion.
 func (f *formatter) conversion() text {
 	c := conversion{precision: -1}
 	named := len(f.format) > 0 && char(f.format[0]) == '('
@@ -81,7 +81,7 @@ func (f *formatter) conversion() text {
 	return c.padded(f.run, c.convert(f.run, v))
 }
 
-// named is the value of a name in brackets.
+// named returns the value of a name in parentheses.
 func (f *formatter) named() value {
 	d, ok := f.of.(*dict)
 	end := f.index(f.format, text{')'})
@@ -118,7 +118,7 @@ func (f *formatter) flags(c *conversion) {
 	c.letter = x
 }
 
-// convert is a value's text, a number's without padding.
+// convert returns a value's text, without padding for a number.
 func (c *conversion) convert(r *run, v value) text {
 	switch c.letter {
 	case 's', 'r':
@@ -204,7 +204,7 @@ func (c *conversion) signed(negative bool, digits string) string {
 	return digits
 }
 
-// padded has the width.
+// padded pads a text to the width.
 func (c *conversion) padded(r *run, t text) text {
 	pad := c.width - len(t)
 	if pad <= 0 {
@@ -234,7 +234,7 @@ func blanks(n int, of rune) text {
 	return made
 }
 
-// formatMethod is str.format, of fields {}, {0} and {name}.
+// formatMethod is str.format, with fields {}, {0} and {name}.
 func formatMethod(r *run, t text, a *arguments) value {
 	var parts []text
 	next := 0
@@ -263,7 +263,7 @@ func formatMethod(r *run, t text, a *arguments) value {
 	return r.join(parts, nil)
 }
 
-// field is the argument that a format asks for.
+// field returns the argument of a field.
 func (a *arguments) field(field string, next *int) value {
 	if strings.ContainsAny(field, ":!.[{") {
 		fail("{%.40s} in a format is not supported, want a name or number", field)

@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// mostRange is how many numbers a range may have, as in Jinja's sandbox.
+// mostRange bounds the numbers of a range, as Jinja's sandbox does.
 const mostRange = 100_000
 
-// jinjaOnly are functions and objects of Jinja's that are missing here.
+// jinjaOnly are functions and objects of Jinja that are not supported here.
 var jinjaOnly = map[string]bool{"cycler": true, "joiner": true, "lipsum": true, "self": true}
 
-// globals are the functions that each template has.
+// globals returns the functions of each template.
 func globals() map[string]value {
 	made := map[string]value{}
 	for name, f := range map[string]func(r *run, a *arguments) value{"dict": newMapping,
@@ -48,7 +48,7 @@ func newRange(_ *run, a *arguments) value {
 	return s
 }
 
-// newMapping is dict, with a mapping or pairs, and names.
+// newMapping is dict, of a mapping or pairs, and of named arguments.
 func newMapping(r *run, a *arguments) value {
 	d := newDict()
 	if len(a.positions) > 1 {
@@ -62,7 +62,7 @@ func newMapping(r *run, a *arguments) value {
 	return d
 }
 
-// fill adds a mapping or pairs.
+// fill adds a mapping or pairs to a dict.
 func (r *run) fill(d *dict, v value) {
 	if more, ok := v.(*dict); ok {
 		r.add(d, more)
@@ -81,7 +81,7 @@ func newNamespace(r *run, a *arguments) value {
 	return &namespace{newMapping(r, a).(*dict)}
 }
 
-// layouts are how Go writes parts of a time, by the letters of Python's strftime.
+// layouts are Go's layouts for the letters of Python's strftime.
 var layouts = map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02",
 	'D': "01/02/06", 'e': "_2", 'F': "2006-01-02", 'h': "Jan", 'H': "15", 'I': "03", 'j': "002",
 	'm': "01", 'M': "04", 'p': "PM", 'R': "15:04", 'S': "05", 'T': "15:04:05", 'y': "06", 'Y': "2006"}
@@ -96,7 +96,7 @@ func clock(r *run, a *arguments) value {
 		if !found {
 			return textOf(b.String(), 0)
 		}
-		rest, short := strings.CutPrefix(rest, "-") // without zeros in front
+		rest, short := strings.CutPrefix(rest, "-") // no leading zeros
 		if rest == "" {
 			fail("strftime_now has %% at the end of its format")
 		}
@@ -105,7 +105,7 @@ func clock(r *run, a *arguments) value {
 	}
 }
 
-// moment is a part of the time.
+// moment returns a part of the time.
 func (r *run) moment(letter byte, short bool) string {
 	layout, ok := layouts[letter]
 	switch {

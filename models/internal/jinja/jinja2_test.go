@@ -33,8 +33,8 @@ func rendered(source string, variables Dict) (string, error) {
 	return Text(pieces), err
 }
 
-// TestJinja2 renders what Jinja2 3.1.6 has rendered, construct by construct: the text is the same,
-// what is an error there is one here, and what is not supported here is one, too.
+// TestJinja2 compares with renderings of Jinja2 3.1.6, construct by construct: texts are the same,
+// errors of Jinja2 are errors, and so is everything that is not supported here.
 func TestJinja2(t *testing.T) {
 	data, err := os.ReadFile("testdata/jinja2.json")
 	if err != nil {

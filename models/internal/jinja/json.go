@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// toJSON is what transformers' tojson writes, which is Python's json.dumps: keys keep their order,
-// and < and > stay as they are.
+// toJSON is the filter tojson of transformers, Python's json.dumps: keys keep their order, and <
+// and > stay as they are.
 func toJSON(r *run, v value, a *arguments) value {
 	args := a.take("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
 	j := jsonWriter{run: r, ascii: truthOr(args[0], false), sort: truthOr(args[3], false),
@@ -36,7 +36,7 @@ type jsonWriter struct {
 	*run
 	made         text
 	ascii, sort  bool
-	lines        bool // each item has its own
+	lines        bool // each item has a line of its own
 	indent       text
 	comma, colon text
 }

@@ -1,24 +1,24 @@
 package jinja
 
-// loops is a for.
+// loops is a for statement.
 type loops struct {
 	position
 	target    target
 	over      expression
-	test      expression // of the items that are taken, or nil
+	test      expression // which items to visit, or nil for all
 	recursive bool
 	body      []statement
 	otherwise []statement
 }
 
-// loop is the variable of that name in the body of a for.
+// loop is the variable loop in the body of a for.
 type loop struct {
 	of      *loops
 	outside *scope
 	items   []value
 	turn    int
 	depth   int
-	last    []value // what changed was asked about
+	last    []value // the last arguments of changed
 }
 
 func (l *loops) run(r *run, s *scope) flow {
@@ -26,7 +26,7 @@ func (l *loops) run(r *run, s *scope) flow {
 	return l.each(r, s, r.eval(l.over, s), 0)
 }
 
-// each goes over a value's items.
+// each runs the body for the items of a value.
 func (l *loops) each(r *run, s *scope, over value, depth int) flow {
 	v := &loop{of: l, outside: s, depth: depth, items: l.chosen(r, s, r.each(over))}
 	if len(v.items) == 0 {
@@ -45,7 +45,7 @@ func (l *loops) each(r *run, s *scope, over value, depth int) flow {
 	return goesOn
 }
 
-// chosen are the items that pass the test.
+// chosen returns the items that pass the test.
 func (l *loops) chosen(r *run, s *scope, items []value) []value {
 	if l.test == nil {
 		return items
@@ -70,7 +70,7 @@ func (v *loop) again(r *run, a *arguments) value {
 	return r.capture(func() { v.of.each(r, v.outside, over, v.depth+1) })
 }
 
-// attribute is what a template may ask of a loop.
+// attribute returns an attribute of the variable loop.
 func (v *loop) attribute(name string) (value, bool) {
 	n := len(v.items)
 	switch name {
@@ -118,7 +118,7 @@ func (v *loop) cycle(_ *run, a *arguments) value {
 	return a.positions[v.turn%len(a.positions)]
 }
 
-// changed says whether its arguments are others than those of the turn before.
+// changed reports whether its arguments differ from those in the turn before.
 func (v *loop) changed(r *run, a *arguments) value {
 	if len(a.names) > 0 {
 		fail("changed: want values without names")

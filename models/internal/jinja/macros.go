@@ -1,13 +1,13 @@
 package jinja
 
-// macro is a macro's definition, or the body of a call.
+// macro is the definition of a macro, or the body of a call block.
 type macro struct {
 	position
 	name     string
 	params   []string
 	defaults []expression // of the last parameters
 	body     []statement
-	// The body uses these names, so that a call may have more arguments.
+	// The body uses these names; with the first two a call may have more arguments.
 	varargs, kwargs, caller bool
 }
 
@@ -16,7 +16,7 @@ func (m *macro) run(r *run, s *scope) flow {
 	return goesOn
 }
 
-// callable is the macro where it is defined, whose variables it sees.
+// callable returns the macro as a function. Its body sees the variables of its definition.
 func (m *macro) callable(s *scope) callable {
 	return callable{m.name, func(r *run, a *arguments) value {
 		defer r.deeper()()
@@ -29,7 +29,7 @@ func (m *macro) callable(s *scope) callable {
 	}}
 }
 
-// bind gives arguments to parameters.
+// bind assigns arguments to parameters.
 func (m *macro) bind(r *run, s *scope, a *arguments) {
 	named := map[string]value{}
 	for i, name := range a.names {
@@ -53,7 +53,7 @@ func (m *macro) bind(r *run, s *scope, a *arguments) {
 	m.bindMore(r, s, a, named)
 }
 
-// bindMore gives the arguments that no parameter has to varargs, kwargs and caller.
+// bindMore assigns arguments without a parameter to varargs, kwargs and caller.
 func (m *macro) bindMore(r *run, s *scope, a *arguments, named map[string]value) {
 	if m.caller {
 		s.vars["caller"] = undefined{"no caller is defined"}
@@ -81,7 +81,7 @@ func (m *macro) bindMore(r *run, s *scope, a *arguments, named map[string]value)
 	}
 }
 
-// callBlock calls a macro that may call the block's body.
+// callBlock calls a macro, which may call the body of the block.
 type callBlock struct {
 	position
 	call   *call

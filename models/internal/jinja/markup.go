@@ -4,13 +4,13 @@ import "strings"
 
 var html = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
 
-// safe says whether a value is markup.
+// safe reports whether a value is markup.
 func safe(v value) bool {
 	_, ok := v.(markup)
 	return ok
 }
 
-// plainText is markup as a text, and another value as it is.
+// plainText returns markup as a text, and any other value unchanged.
 func plainText(v value) value {
 	if m, ok := v.(markup); ok {
 		return m.text
@@ -18,7 +18,7 @@ func plainText(v value) value {
 	return v
 }
 
-// escaped is a value's text with HTML's characters as names.
+// escaped returns a value's text with HTML's special characters as entities.
 func (r *run) escaped(v value) markup {
 	if m, ok := v.(markup); ok {
 		return m
@@ -34,7 +34,7 @@ func (r *run) escaped(v value) markup {
 	return markup{made}
 }
 
-// markups is the sum of two texts, one of which is markup at least, or nil.
+// markups returns the concatenation of two texts of which at least one is markup, otherwise nil.
 func (r *run) markups(a, b value) value {
 	for _, v := range []value{a, b} {
 		if typeName(v) != "str" && !safe(v) {

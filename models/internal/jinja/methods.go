@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// methodsOf are those of Python's types that templates may call. What else these types have is an
-// error and not undefined.
+// methodsOf has the methods of Python's types that templates may call. Any other name of such a
+// type is an error, not undefined.
 type methodsOf struct {
 	supported map[string]func(r *run, v value, a *arguments) value
 	others    []string
@@ -43,11 +43,11 @@ func init() {
 	}
 }
 
-// namedArguments are the methods whose arguments may have names.
+// namedArguments are the methods that accept named arguments.
 var namedArguments = map[string]bool{"format": true, "rsplit": true, "split": true,
 	"splitlines": true}
 
-// methodOf is a value's method, to be called.
+// methodOf returns a value's method.
 func methodOf(v value, name string) (value, bool) {
 	known := methods[typeName(v)]
 	if f := known.supported[name]; f != nil {

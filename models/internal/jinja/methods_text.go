@@ -7,7 +7,7 @@ import (
 
 type textMethod func(r *run, t text, a *arguments) value
 
-// textMethods are those of Python's str.
+// textMethods are the methods of Python's str.
 var textMethods = map[string]textMethod{
 	"capitalize": changes("capitalize", func(_ text, i int) letterCase {
 		if i == 0 {
@@ -71,7 +71,7 @@ func changes(name string, choose func(t text, i int) letterCase) textMethod {
 	}
 }
 
-// everyCharacter asks for a property of each character.
+// everyCharacter is a method that tests all characters.
 func everyCharacter(name string, is func(rune) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		a.take(name, 0)
@@ -80,7 +80,7 @@ func everyCharacter(name string, is func(rune) bool) textMethod {
 	}
 }
 
-// hasCase asks for one case in a text, and nothing of another one.
+// hasCase is a method that requires characters of one case and none of the other.
 func hasCase(name string, is, isNot func(rune) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		a.take(name, 0)
@@ -94,8 +94,8 @@ func isAlpha(r rune) bool   { return unicode.IsLetter(char(r)) }
 func isDecimal(r rune) bool { return unicode.Is(unicode.Nd, char(r)) }
 func isNumeric(r rune) bool { return unicode.IsNumber(char(r)) }
 
-// isDigits is Python's isdigit of a character. Which of the characters that are numbers but no
-// decimal digits it takes is not known here.
+// isDigits is Python's isdigit of a character. It does not know which numeric characters other than
+// decimal digits Python accepts.
 func isDigits(r rune) bool {
 	if isNumeric(r) && !isDecimal(r) {
 		fail("isdigit of %q is not supported, want decimal digits or none", char(r))
@@ -109,7 +109,7 @@ func strips(name string, left, right bool) textMethod {
 	}
 }
 
-// strip takes white space from the ends, or the characters of a text.
+// strip removes white space, or the characters of chars, from the ends.
 func strip(r *run, name string, t text, chars value, left, right bool) text {
 	if chars == nil || chars == value(none{}) {
 		r.charge(len(t))
@@ -124,7 +124,7 @@ func strip(r *run, name string, t text, chars value, left, right bool) text {
 	return t.trim(left, right, func(x rune) bool { return drop[char(x)] })
 }
 
-// bounded is the part of a text that a method looks at.
+// bounded returns the part of a text that a method searches.
 func bounded(t text, from, to value) (part text, first int, ok bool) {
 	bound := func(v value, usual int) int {
 		if v == value(none{}) {
@@ -207,7 +207,7 @@ func replaceMethod(r *run, t text, a *arguments) value {
 	return r.replaced(t, textOr(args[0], ""), textOr(args[1], ""), intOr(args[2], -1))
 }
 
-// replaced has another text where one is, count times or everywhere if that is negative.
+// replaced replaces old by another text, count times, or everywhere if count is negative.
 func (r *run) replaced(t, old, by text, count int64) text {
 	if len(old) == 0 {
 		fail("an empty text is replaced, want one of some letters")
@@ -255,7 +255,7 @@ func removes(name string, prefix bool) textMethod {
 	}
 }
 
-// padded has a width, with the share of the padding that left says before the text.
+// padded is a method that pads to a width; left returns how much of the padding is before the text.
 func padded(name string, left func(pad, width int) int) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		args := a.take(name, 1, "width", "fillchar")

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// number64 is a bool as a number.
+// number64 returns a bool as a number.
 func number64(b bool) int64 {
 	if b {
 		return 1
@@ -14,7 +14,7 @@ func number64(b bool) int64 {
 	return 0
 }
 
-// bothNumbers are two values as int64s or as float64s, or neither.
+// bothNumbers returns two values as int64s or as float64s, or neither.
 func bothNumbers(a, b value) (x, y int64, f, g float64, ints, floats bool) {
 	x, isInt := integer(a)
 	y, alsoInt := integer(b)
@@ -42,7 +42,7 @@ func float(v value) (float64, bool) {
 	return float64(n), ok
 }
 
-// arithmetic is a binary operation of two numbers, or of texts and lists where Python has it.
+// arithmetic computes a binary operation of two numbers, or of texts and lists where Python has it.
 func (r *run) arithmetic(op kind, a, b value) value {
 	defined(a)
 	defined(b)
@@ -97,7 +97,7 @@ func (r *run) both(a, b []value) []value {
 	return append(append(make([]value, 0, len(a)+len(b)), a...), b...)
 }
 
-// repeated is a text or list several times.
+// repeated repeats a text or list.
 func (r *run) repeated(v value, n int64) value {
 	switch v := v.(type) {
 	case text:
@@ -111,7 +111,7 @@ func (r *run) repeated(v value, n int64) value {
 	return nil
 }
 
-// times is how often a value is repeated, whose work it charges.
+// times returns how often a value is repeated, and charges the work.
 func (r *run) times(n int64, size, work int) int {
 	if size == 0 || n <= 0 {
 		return 0
@@ -165,14 +165,14 @@ func nonzero(op kind, y float64) {
 }
 
 func product(x, y int64) int64 {
-	abs := func(x int64) uint64 { return uint64(max(x, -x)) } // that of the least one is right, too
+	abs := func(x int64) uint64 { return uint64(max(x, -x)) } // also right for the least integer
 	high, low := bits.Mul64(abs(x), abs(y))
 	return inRange("*", x*y, high != 0 || low > math.MaxInt64)
 }
 
 func power(x, y int64) int64 {
 	if x >= -1 && x <= 1 {
-		y = min(y, 2+y%2) // 0, 1 and -1 are the same after each other step
+		y = min(y, 2+y%2) // powers of 0, 1 and -1 only depend on parity
 	}
 	made := int64(1)
 	for range y {

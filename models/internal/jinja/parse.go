@@ -2,20 +2,20 @@ package jinja
 
 import "slices"
 
-// parser makes statements of tokens.
+// parser turns tokens into statements.
 type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	loops  int             // that a break may leave
-	ifs    int             // that may keep a filter of nobody from being asked
-	seen   map[string]bool // names in the macro that is read
+	loops  int             // loops that a break may leave
+	ifs    int             // ifs that may keep an unknown filter from being called
+	seen   map[string]bool // names in the current macro
 }
 
-// mostNested bounds how deep a template's parts are in one another.
+// mostNested bounds the depth of a template.
 const mostNested = 200
 
-// deeper counts the depth, until the function that it returns is called.
+// deeper increases the depth until the returned function is called.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > mostNested {
 		p.fail("parts are more than %d deep in one another", mostNested)
@@ -27,22 +27,22 @@ func (p *parser) fail(format string, args ...any) { failAt(p.now().line, format,
 
 func (p *parser) now() token { return p.tokens[p.at] }
 
-// then is the token after this one.
+// then returns the token after the current one.
 func (p *parser) then() token { return p.tokens[min(p.at+1, len(p.tokens)-1)] }
 
-// step returns a token, and goes on to the next one.
+// step returns the current token and moves to the next one.
 func (p *parser) step() token {
 	t := p.now()
 	p.at = min(p.at+1, len(p.tokens)-1)
 	return t
 }
 
-// is says whether the token is a kind, or the name of that text.
+// is reports whether the token is of a kind, or a name with that text.
 func (t token) is(what kind) bool {
 	return t.kind == what || t.kind == identifier && t.text == string(what)
 }
 
-// skip takes a token if it is there.
+// skip skips a token if it is the current one.
 func (p *parser) skip(what kind) bool {
 	if !p.now().is(what) {
 		return false
@@ -51,7 +51,7 @@ func (p *parser) skip(what kind) bool {
 	return true
 }
 
-// want takes a token that must be there.
+// want returns the current token, which must be of a kind, and moves to the next one.
 func (p *parser) want(what kind) token {
 	if !p.now().is(what) {
 		p.fail("%s is not expected here, want %s", p.now().shown(), what)
@@ -66,8 +66,8 @@ func (t token) shown() string {
 	return t.text
 }
 
-// body takes statements up to a tag of one of the ends, whose name it takes and returns. Without
-// ends it is the whole template.
+// body parses statements up to a tag with one of the ends, which it skips and returns. Without ends
+// it parses the whole template.
 func (p *parser) body(ends ...string) (list []statement, end string) {
 	defer p.deeper()()
 	first := p.now().line
@@ -94,7 +94,7 @@ func (p *parser) body(ends ...string) (list []statement, end string) {
 	}
 }
 
-// only takes a body that has one end, and the end of that tag.
+// only parses a body with one end, and the rest of the end's tag.
 func (p *parser) only(end string) []statement {
 	p.want(endBlock)
 	list, _ := p.body(end)
@@ -102,7 +102,7 @@ func (p *parser) only(end string) []statement {
 	return list
 }
 
-// apart is only, for a body that breaks and continues do not leave.
+// apart is only for a body that break and continue cannot leave.
 func (p *parser) apart(end string) []statement {
 	outer := p.loops
 	p.loops = 0
@@ -111,7 +111,7 @@ func (p *parser) apart(end string) []statement {
 	return list
 }
 
-// statement takes what comes after the name of a tag.
+// statement parses a statement after the name of its tag.
 func (p *parser) statement(tag token) statement {
 	where := position{tag.line}
 	switch tag.text {
@@ -128,7 +128,7 @@ func (p *parser) statement(tag token) statement {
 	case "filter":
 		filters := p.filters()
 		return &section{where, nil, filters, p.apart("endfilter")}
-	case "generation": // what a model says, which only training asks for
+	case "generation": // marks answers, for training only
 		return &section{where, nil, nil, p.apart("endgeneration")}
 	case "with":
 		return p.with(where)
@@ -206,7 +206,7 @@ func (p *parser) set(where position) statement {
 	return s
 }
 
-// targets takes one or several names that get values.
+// targets parses one or more names that are assigned.
 func (p *parser) targets() target {
 	if p.then().is(".") {
 		t := target{name: p.want(identifier).text}
@@ -226,7 +226,7 @@ func (p *parser) targets() target {
 	}
 }
 
-// target takes a name, or several in brackets.
+// target parses a name, or several in parentheses.
 func (p *parser) target() target {
 	defer p.deeper()()
 	if p.skip("(") {
@@ -241,7 +241,7 @@ func (p *parser) target() target {
 	return target{name: t.text}
 }
 
-// has says whether a name gets a value.
+// has reports whether a name is assigned.
 func (t *target) has(name string) bool {
 	return t.name == name && t.attribute == "" ||
 		slices.ContainsFunc(t.parts, func(part target) bool { return part.has(name) })
@@ -261,7 +261,7 @@ func (p *parser) with(where position) statement {
 	return w
 }
 
-// macro takes a macro, and notes which names of further arguments its body has.
+// macro parses a macro, and notes which of varargs, kwargs and caller its body uses.
 func (p *parser) macro(where position) statement {
 	m := &macro{position: where, name: p.target().name}
 	p.want("(")
@@ -288,7 +288,7 @@ func (p *parser) parameters(m *macro) {
 	}
 }
 
-// inside takes the body of a macro.
+// inside parses the body of a macro.
 func (p *parser) inside(m *macro, end string) {
 	outer := p.seen
 	p.seen = map[string]bool{}

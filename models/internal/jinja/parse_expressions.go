@@ -5,11 +5,11 @@ import "slices"
 var constants = map[string]value{"true": true, "True": true, "false": false, "False": false,
 	"none": none{}, "None": none{}}
 
-// keywords are no names of variables here.
+// keywords cannot be names of variables here.
 var keywords = map[string]bool{"and": true, "or": true, "not": true, "in": true, "is": true,
 	"if": true, "else": true, "elif": true}
 
-// expression takes one with everything: a if b else c.
+// expression parses a whole expression, up to a if b else c.
 func (p *parser) expression() expression {
 	defer p.deeper()()
 	made := p.or()
@@ -26,7 +26,7 @@ func (p *parser) expression() expression {
 	return made
 }
 
-// tuple takes an expression, or several with commas between them, up to an end.
+// tuple parses an expression, or several separated by commas, up to an end.
 func (p *parser) tuple(choices bool, ends ...kind) expression {
 	made, several := p.several(choices, ends...)
 	if len(made) == 0 {
@@ -108,7 +108,7 @@ func (p *parser) sum() expression {
 	return p.chain(p.joined, "+", "-")
 }
 
-// chain takes operations from left to right.
+// chain parses left-associative operations.
 func (p *parser) chain(operand func() expression, ops ...kind) expression {
 	left := operand()
 	for slices.Contains(ops, p.now().kind) {
@@ -131,12 +131,12 @@ func (p *parser) joined() expression {
 
 func (p *parser) product() expression { return p.chain(p.power, "*", "/", "//", "%") }
 
-// power is from left to right, unlike Python's.
+// power is left-associative, unlike in Python.
 func (p *parser) power() expression {
 	return p.chain(func() expression { return p.unary(true) }, "**")
 }
 
-// unary takes signs, which bind closer than ** and filters.
+// unary parses signs, which bind tighter than ** and filters.
 func (p *parser) unary(filters bool) expression {
 	defer p.deeper()()
 	var made expression
@@ -222,7 +222,7 @@ func (p *parser) dict() expression {
 	return d
 }
 
-// postfix takes attributes, items and calls.
+// postfix parses attributes, items and calls.
 func (p *parser) postfix(made expression) expression {
 	for {
 		switch {
@@ -249,7 +249,7 @@ func (p *parser) postfix(made expression) expression {
 	}
 }
 
-// subscript takes an item or a part.
+// subscript parses an item or a slice.
 func (p *parser) subscript(of expression) expression {
 	var parts [3]expression
 	colons := 0
@@ -272,7 +272,7 @@ func (p *parser) subscript(of expression) expression {
 	return &slice{of, parts[0], parts[1], parts[2]}
 }
 
-// arguments takes those of a call, after its bracket.
+// arguments parses the arguments of a call, after the parenthesis.
 func (p *parser) arguments() *argumentList {
 	a := &argumentList{}
 	for first := true; !p.skip(")"); first = false {
@@ -306,7 +306,7 @@ func (p *parser) argument(a *argumentList) {
 	}
 }
 
-// filtered takes filters and tests after a value, and calls after these.
+// filtered parses filters and tests after a value, and calls after these.
 func (p *parser) filtered(made expression) expression {
 	for {
 		switch {
@@ -324,7 +324,7 @@ func (p *parser) filtered(made expression) expression {
 	}
 }
 
-// filters takes those of a block, which has its body in the value's place.
+// filters parses the filters of a block, whose body is their value.
 func (p *parser) filters() (list []*filtered) {
 	for list == nil || p.skip("|") {
 		list = append(list, p.filter())
@@ -344,7 +344,7 @@ func (p *parser) filter() *filtered {
 	return f
 }
 
-// tested takes a test, with an argument that may have no brackets.
+// tested parses a test, which may have one argument without parentheses.
 func (p *parser) tested(of expression) expression {
 	inverted := p.skip("not")
 	t := p.want(identifier)

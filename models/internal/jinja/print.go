@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// str is what is printed of a value.
+// str returns the text of a value for printing: Python's str.
 func (r *run) str(v value) text {
 	switch v := v.(type) {
 	case undefined:
@@ -20,7 +20,7 @@ func (r *run) str(v value) text {
 	return r.repr(v)
 }
 
-// repr is Python's way of writing a value, which that of a list has of its items.
+// repr is Python's repr, which lists use for their items.
 func (r *run) repr(v value) (made text) {
 	defer r.deeper()()
 	r.charge(workOfStep)
@@ -60,7 +60,7 @@ func (r *run) repr(v value) (made text) {
 	return nil
 }
 
-// listed writes items with commas.
+// listed writes items separated by commas.
 func (r *run) listed(begin string, items []value, end string) text {
 	var all []text
 	for _, item := range items {
@@ -77,7 +77,7 @@ func (r *run) pairs(d *dict) text {
 	return r.join([]text{textOf("{", 0), r.join(all, textOf(", ", 0)), textOf("}", 0)}, nil)
 }
 
-// quoted writes a string as in a program.
+// quoted writes a string as a literal.
 func (r *run) quoted(t text) text {
 	r.charge(len(t))
 	quote := rune('\'')
@@ -118,7 +118,7 @@ func quotedRune(r, quote rune) string {
 	return hex("U", 8)
 }
 
-// floatText is the shortest text of a number, with a point or an exponent.
+// floatText returns the shortest text of a number, with a point or an exponent.
 func floatText(x float64) string {
 	switch {
 	case math.IsInf(x, 0):

@@ -6,20 +6,20 @@ import "time"
 type run struct {
 	now   time.Time
 	out   text
-	line  int   // of the statement that runs
-	left  int64 // work
+	line  int   // of the current statement
+	left  int64 // work that may still be done
 	read  int   // bytes of the variables, and some for each value
-	depth int   // of expressions, statements and values in one another
+	depth int   // nesting of expressions, statements and values
 }
 
-// A rendering may do freeWork, and more for the bytes of its variables. A unit of work is about
-// four bytes that it makes, or a nanosecond.
+// A rendering may do freeWork, and more for each byte of its variables. A unit of work is about
+// four bytes of output, or a nanosecond.
 const freeWork, workOfInput = 1 << 24, 256
 
-// What steps and items cost.
+// The work of steps and items.
 const workOfStep, workOfItem, workOfEntry = 16, 4, 32
 
-// mostDepth is more than published templates have, and far from what a goroutine's stack has.
+// mostDepth exceeds published templates, and needs far less than a goroutine's largest stack.
 const mostDepth = 2000
 
 // charge counts work, and ends a rendering that does too much.
@@ -31,7 +31,7 @@ func (r *run) charge(n int) {
 
 func tooMuch() { fail("the template takes more work than its input is worth") }
 
-// deeper counts depth, until the function that it returns is called.
+// deeper increases the depth until the returned function is called.
 func (r *run) deeper() func() {
 	if r.depth++; r.depth > mostDepth {
 		fail("statements, calls and values are more than %d deep in one another", mostDepth)
@@ -49,7 +49,7 @@ func (r *run) capture(print func()) text {
 	return made
 }
 
-// scope has the variables of a template, of a loop's turn, of a macro or of a block.
+// scope has the variables of a template, of a turn of a loop, of a macro or of a block.
 type scope struct {
 	vars   map[string]value
 	parent *scope
@@ -57,7 +57,7 @@ type scope struct {
 
 func (s *scope) inner() *scope { return &scope{vars: map[string]value{}, parent: s} }
 
-// get is the variable that is seen here.
+// get returns the variable that is visible here.
 func (s *scope) get(name string) (value, bool) {
 	for ; s != nil; s = s.parent {
 		if v, ok := s.vars[name]; ok {

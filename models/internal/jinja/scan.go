@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a token is. Operators and the names of blocks are their own texts.
+// kind is the kind of a token. For operators and names of blocks it is their text.
 type kind string
 
 const (
@@ -27,11 +27,11 @@ const (
 type token struct {
 	kind  kind
 	text  string
-	value value // of literals and numbers
+	value value // of literals
 	line  int
 }
 
-// space is what Python's regular expressions call \s.
+// space is \s of Python's regular expressions.
 const space = `[\s\x0b\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}` +
 	`\x{205f}\x{3000}]`
 
@@ -57,12 +57,12 @@ type scanner struct {
 	at     int
 	line   int
 	tokens []token
-	open   []byte // brackets that wait for their ends
-	// newline says that the last tag took the end of its line, or that nothing came yet.
+	open   []byte // open brackets
+	// newline reports that the last tag skipped the end of its line, or that nothing was read yet.
 	newline bool
 }
 
-// scan returns the tokens of a template, the last of which is its end.
+// scan returns the tokens of a template. The last one is its end.
 func scan(source string) []token {
 	source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
 	s := &scanner{source: strings.TrimSuffix(source, "\n"), line: 1, newline: true}
@@ -75,7 +75,7 @@ func scan(source string) []token {
 
 func (s *scanner) rest() string { return s.source[s.at:] }
 
-// take moves over a text.
+// take skips a text.
 func (s *scanner) take(t string) {
 	s.at += len(t)
 	s.line += strings.Count(t, "\n")
@@ -85,7 +85,7 @@ func (s *scanner) add(k kind, t string, v value) {
 	s.tokens = append(s.tokens, token{k, t, v, s.line})
 }
 
-// root takes the text up to a tag, and the tag.
+// root reads the text up to a tag, and the tag.
 func (s *scanner) root() {
 	rest := s.rest()
 	n := 0
@@ -119,7 +119,7 @@ func (s *scanner) root() {
 	s.newline = strings.HasSuffix(s.source[:s.at], "\n")
 }
 
-// signOf is the sign of white space at the beginning of a tag.
+// signOf returns the sign for white space at the beginning of a tag.
 func signOf(rest string) string {
 	if rest != "" && (rest[0] == '-' || rest[0] == '+') {
 		return rest[:1]
@@ -127,8 +127,8 @@ func signOf(rest string) string {
 	return ""
 }
 
-// text takes a text before a tag. A - of the tag takes all white space from its end, and other tags
-// than {{ take what is before them on their line if it is only white space.
+// text reads the text before a tag. The sign - of the tag removes all white space at its end; tags
+// other than {{ remove the beginning of their line if it is white space.
 func (s *scanner) text(t, sign string, line bool) {
 	kept := t
 	if sign == "-" {
@@ -164,7 +164,7 @@ func (s *scanner) raw() {
 	s.take(rest[at[0]:at[1]])
 }
 
-// tag takes the tokens of a tag.
+// tag reads the tokens of a tag.
 func (s *scanner) tag(begin, end kind, ends *regexp.Regexp) {
 	s.add(begin, "", nil)
 	s.open = s.open[:0]
@@ -178,14 +178,14 @@ func (s *scanner) tag(begin, end kind, ends *regexp.Regexp) {
 	}
 }
 
-// token takes a token of an expression.
+// token reads a token of an expression.
 func (s *scanner) token() {
 	rest := s.rest()
 	afterDot := s.at > 0 && s.source[s.at-1] == '.'
 	if t := spaces.FindString(rest); t != "" {
 		s.take(t)
 	} else if t := decimals.FindString(rest); t != "" && !afterDot {
-		x, _ := strconv.ParseFloat(strings.ReplaceAll(t, "_", ""), 64) // infinite beyond its range
+		x, _ := strconv.ParseFloat(strings.ReplaceAll(t, "_", ""), 64) // infinite if out of range
 		s.add(numeral, t, x)
 		s.take(t)
 	} else if t := integers.FindString(rest); t != "" {
@@ -214,7 +214,7 @@ func (s *scanner) token() {
 	}
 }
 
-// bracket keeps account of brackets: a tag does not end in them.
+// bracket keeps track of brackets: a tag does not end within them.
 func (s *scanner) bracket(t string) {
 	switch t {
 	case "(", "[", "{":
@@ -231,7 +231,7 @@ func (s *scanner) bracket(t string) {
 var letters = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b",
 	'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v"}
 
-// unescape is what a string in a template means.
+// unescape returns the value of a string literal.
 func (s *scanner) unescape(t string) string {
 	var b strings.Builder
 	for {
@@ -259,7 +259,7 @@ func (s *scanner) unescape(t string) string {
 	}
 }
 
-// octals is how many digits of an octal number a text begins with.
+// octals returns how many octal digits a text begins with.
 func octals(t string) (n int) {
 	for n < min(3, len(t)) && t[n] >= '0' && t[n] <= '7' {
 		n++

@@ -2,7 +2,7 @@ package jinja
 
 import "slices"
 
-// splits is split and rsplit.
+// splits is the methods split and rsplit.
 func splits(name string, fromEnd bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
 		args := a.take(name, 0, "sep", "maxsplit")
@@ -24,7 +24,7 @@ func splits(name string, fromEnd bool) textMethod {
 	}
 }
 
-// split takes parts off a text, most times or all if that is negative.
+// split cuts parts off a text, at most most of them, or all if most is negative.
 func (r *run) split(t text, most int64, fromEnd bool,
 	next func(t text, fromEnd bool) (part, rest text, more bool)) value {
 	made := &listValue{}
@@ -65,7 +65,7 @@ func (r *run) cut(t, by text, fromEnd bool) (part, rest text, more bool) {
 	return before, after, true
 }
 
-// notNil is an empty text that is there.
+// notNil returns an empty text that is not nil.
 func notNil(t text) text {
 	if t == nil {
 		return text{}
@@ -108,7 +108,7 @@ func splitLinesMethod(r *run, t text, a *arguments) value {
 	return made
 }
 
-// splitLines divides at each end of a line that Unicode knows.
+// splitLines divides at each of Unicode's line ends.
 func splitLines(t text, keep bool) (lines []text) {
 	for len(t) > 0 {
 		at := slices.IndexFunc(t, endsLine)

@@ -1,11 +1,11 @@
 package jinja
 
-// statement is a part of a template that runs. It says how the part after it goes on.
+// statement is a part of a template that runs. It returns how the enclosing loop continues.
 type statement interface {
 	run(r *run, s *scope) flow
 }
 
-// flow is what a statement does to the loop that it is in.
+// flow is the effect of a statement on the enclosing loop.
 type flow int
 
 const (
@@ -14,7 +14,7 @@ const (
 	continues
 )
 
-// all runs statements, until one of them leaves the loop's turn.
+// all runs statements until one of them leaves the turn of the loop.
 func (r *run) all(body []statement, s *scope) flow {
 	defer r.deeper()()
 	for _, part := range body {
@@ -26,7 +26,7 @@ func (r *run) all(body []statement, s *scope) flow {
 	return goesOn
 }
 
-// words are text of the template.
+// words is text of the template.
 type words struct{ text text }
 
 func (w *words) run(r *run, _ *scope) flow {
@@ -39,10 +39,10 @@ func (r *run) print(t text) {
 	r.out = append(r.out, t...)
 }
 
-// position is the line of a statement in the template.
+// position is the line of a statement.
 type position struct{ line int }
 
-// start tells the line to errors.
+// start sets the line for errors.
 func (a position) start(r *run) { r.line = a.line }
 
 type printed struct {
@@ -56,7 +56,7 @@ func (p *printed) run(r *run, s *scope) flow {
 	return goesOn
 }
 
-// branches are the parts of an if, the last of which may have no test.
+// branches are the parts of an if; the last one may have no test.
 type branches struct{ list []branch }
 
 type branch struct {
@@ -80,7 +80,7 @@ type jump struct{ flow flow }
 
 func (j *jump) run(*run, *scope) flow { return j.flow }
 
-// target is what a value is given to: a name, an attribute of a namespace, or several.
+// target is what a value is assigned to: a name, an attribute of a namespace, or several targets.
 type target struct {
 	name, attribute string
 	parts           []target // if there is no name
@@ -107,7 +107,7 @@ func (t *target) set(r *run, s *scope, v value) {
 	}
 }
 
-// set is a set with a value.
+// set is a set statement with a value.
 type set struct {
 	position
 	target target
@@ -120,7 +120,7 @@ func (t *set) run(r *run, s *scope) flow {
 	return goesOn
 }
 
-// section is a body whose text goes through filters, and then into a variable or out.
+// section is a body whose text goes through filters, then into a variable or to the output.
 type section struct {
 	position
 	target  *target
@@ -142,7 +142,7 @@ func (b *section) run(r *run, s *scope) flow {
 	return goesOn
 }
 
-// with has variables of its own, whose values do not see each other.
+// with declares variables of its own. Their values cannot refer to each other.
 type with struct {
 	position
 	targets []target

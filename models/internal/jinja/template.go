@@ -1,9 +1,10 @@
 // Package jinja renders chat templates as Hugging Face's transformers does: with Jinja2's language
-// in a sandbox where nothing can be changed, trim_blocks, lstrip_blocks, break and continue. It has
-// what published chat templates use. Anything else is an error, never another text.
+// in a sandbox where nothing can be changed, trim_blocks, lstrip_blocks, break and continue. It
+// supports the constructs of published chat templates. Anything else is an error, never a wrong
+// text.
 //
-// A template is hostile input: its nesting, its work and what it makes are bounded, it reads no
-// files, and each character of its output is known to be the template's or of the input.
+// A template is hostile input: its nesting, work and output are bounded, it reads no files, and
+// each character of its output is known to come from the template or from the input.
 package jinja
 
 import (
@@ -15,16 +16,17 @@ import (
 	"unicode/utf8"
 )
 
-// Template is a parsed template. Several goroutines may render it.
+// Template is a parsed template. Several goroutines may render it at the same time.
 type Template struct{ body []statement }
 
-// Input is a text that others wrote. What a template makes of it remains theirs.
+// Input is a text from outside. Its characters remain Input whatever a template does with them.
 type Input string
 
-// Unknown is a variable's value that the program does not know, and why: to use it is an error.
+// Unknown is the value of a variable that the program does not know, and the reason. Using it is an
+// error.
 type Unknown string
 
-// Dict is a mapping whose keys have an order.
+// Dict is a mapping with ordered keys.
 type Dict []Entry
 
 // Entry is a key of a mapping with its value.
@@ -33,13 +35,13 @@ type Entry struct {
 	Value any
 }
 
-// Piece is a part of an output: of the template's own text and trusted values, or of an Input.
+// Piece is a part of an output: either text of the template and trusted values, or of an Input.
 type Piece struct {
 	Text  string
 	Input bool
 }
 
-// Text is all that pieces say.
+// Text concatenates pieces.
 func Text(pieces []Piece) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -48,7 +50,7 @@ func Text(pieces []Piece) string {
 	return b.String()
 }
 
-// mostSource bounds templates: the longest that are published have a sixth of it.
+// mostSource bounds the size of a template, six times the longest published ones.
 const mostSource = 1 << 18
 
 // Parse reads a template.
@@ -64,9 +66,9 @@ func Parse(source string) (t *Template, err error) {
 	return &Template{body}, nil
 }
 
-// Render returns the text that the template makes of variables, in pieces. A variable is nil, a
-// bool, int, float64, string, Input, Dict, []any or map[string]any of these, or Unknown. Keys of a
-// map are Input, too. Now is what strftime_now tells.
+// Render renders the template with variables, in pieces. A variable is nil, a bool, int, float64,
+// string, Input, Dict, []any or map[string]any of these, or Unknown. Keys of a map are Input, too.
+// now is the time for strftime_now.
 func (t *Template) Render(variables Dict, now time.Time) (pieces []Piece, err error) {
 	r := &run{now: now, left: math.MaxInt64}
 	defer catch(&err, &r.line)
@@ -80,13 +82,13 @@ func (t *Template) Render(variables Dict, now time.Time) (pieces []Piece, err er
 	return r.out.pieces(), nil
 }
 
-// fault is an error on its way up, with the line of the template if it is known.
+// fault is an error on its way up the stack, with the line of the template if it is known.
 type fault struct {
 	line  int
 	error error
 }
 
-// fail ends what Parse or Render do with an error.
+// fail makes Parse or Render return an error.
 func fail(format string, args ...any) { failAt(0, format, args...) }
 
 func failAt(line int, format string, args ...any) {
@@ -97,10 +99,10 @@ func failAt(line int, format string, args ...any) {
 	panic(fault{line, errors.New(message)})
 }
 
-// mostError bounds what an error says of values.
+// mostError bounds how much of a value an error shows.
 const mostError = 500
 
-// catch makes a fault the error of its caller.
+// catch turns a fault into the error of its caller.
 func catch(err *error, line *int) {
 	switch r := recover().(type) {
 	case nil:

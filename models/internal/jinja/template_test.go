@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestInput follows each character of an input through what templates do with texts.
+// TestInput follows each character of an input through the operations on texts.
 func TestInput(t *testing.T) {
-	for _, c := range []struct{ source, want string }{ // the input's characters stand in brackets
+	for _, c := range []struct{ source, want string }{ // the input's characters are in brackets
 		{"{{ said }}", "[ Hello, you ]"},
 		{"a{{ said | trim }}b", "a[Hello, you]b"},
 		{"{{ '<' + said.strip() ~ '>' }}", "<[Hello, you]>"},
@@ -54,7 +54,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestBytes keeps texts that are no UTF-8 as they are.
+// TestBytes keeps texts that are not UTF-8 unchanged.
 func TestBytes(t *testing.T) {
 	const said = "a\xff\xc3é\x00\ufffd"
 	got, err := rendered("{{ said | upper | lower | list | join }}", Dict{{"said", Input(said)}})
@@ -63,7 +63,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestBounds has templates that would take all time, memory or stack.
+// TestBounds has templates that would use too much time, memory or stack.
 func TestBounds(t *testing.T) {
 	const grow = "{% set ns = namespace(x='ab') %}{% for i in range(100) %}" +
 		"{% set ns.x = CHANGE %}{% endfor %}{{ ns.x | length }}"
@@ -111,7 +111,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestWork renders a long conversation, and many.
+// TestWork renders a long conversation, and many short ones.
 func TestWork(t *testing.T) {
 	var messages []any
 	for range 2000 {
@@ -127,7 +127,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestUnknown says which variable is not known.
+// TestUnknown: the error names the unknown variable.
 func TestUnknown(t *testing.T) {
 	vars := Dict{{"pad_token", Unknown("nobody read it")}}
 	if got, err := rendered("{{ pad_token is defined }}", vars); err == nil ||
@@ -136,7 +136,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestLines says where an error is.
+// TestLines: the error names the line.
 func TestLines(t *testing.T) {
 	for source, line := range map[string]string{"a\n{{ nobody.x }}": "line 2: ",
 		"{% if true %}\n\n{{ 1 +\n }}{% endif %}":                    "line 4: ",

@@ -2,12 +2,12 @@ package jinja
 
 import "slices"
 
-// test is a question about a value.
+// test is a test of a value, after is.
 type test func(r *run, v value, a *arguments) bool
 
 var tests map[string]test
 
-// Tests know the names of tests.
+// Some tests use the names of tests.
 func init() {
 	tests = map[string]test{
 		"boolean":  ofType("bool"),
@@ -58,7 +58,7 @@ func plainTest(is func(value) bool) test {
 	}
 }
 
-// nameTest is a test of a name.
+// nameTest tests whether a name exists.
 func nameTest(is func(name string) bool) test {
 	return func(r *run, v value, a *arguments) bool {
 		a.take("a test", 0)
@@ -66,12 +66,12 @@ func nameTest(is func(name string) bool) test {
 	}
 }
 
-// ofType asks for types.
+// ofType tests for types.
 func ofType(names ...string) test {
 	return plainTest(func(v value) bool { return slices.Contains(names, typeName(v)) })
 }
 
-// textTest asks what a method asks of a value's text.
+// textTest does the same as a method of texts.
 func textTest(method string) test {
 	return func(r *run, v value, a *arguments) bool {
 		a.take("a test", 0)
@@ -79,7 +79,7 @@ func textTest(method string) test {
 	}
 }
 
-// rest is what is left of a number after pairs.
+// rest is the remainder of a number divided by 2.
 func (r *run) rest(v value, a *arguments) float64 {
 	a.take("a test", 0)
 	f, _ := float(r.arithmetic("%", v, int64(2)))
@@ -115,7 +115,8 @@ func isSequence(v value) bool {
 	return false
 }
 
-// sameAs asks whether two values are one. Of most it is by chance in Python whether they are.
+// sameAs tests whether two values are the same object. For most values that depends on the
+// implementation of Python.
 func sameAs(_ *run, v value, a *arguments) bool {
 	other := a.take("sameas", 1, "other")[0]
 	switch v := v.(type) {

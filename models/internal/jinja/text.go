@@ -9,19 +9,19 @@ import (
 	"golang.org/x/text/language"
 )
 
-// text is a string. As in Python its elements are characters. Those of an Input carry the bit
-// fromInput through all that a template does with them.
+// text is a string. Its elements are characters, as in Python. Characters of an Input keep the bit
+// fromInput through all operations of a template.
 type text []rune
 
 const fromInput = 1 << 24
 
-// A byte that is no UTF-8 is a character by itself, as Python's surrogateescape has it.
+// A byte that is not UTF-8 is a character, as with Python's surrogateescape.
 const byteBase, byteFirst, byteLast = 0xdc00, 0xdc80, 0xdcff
 
-// char is a character without the bit.
+// char returns a character without the bit.
 func char(r rune) rune { return r &^ fromInput }
 
-// textOf is the text of a string with the same bit for all.
+// textOf returns the text of a string, with the same bit for all characters.
 func textOf(s string, bit rune) text {
 	t := make(text, 0, len(s))
 	for i := 0; i < len(s); {
@@ -35,13 +35,13 @@ func textOf(s string, bit rune) text {
 	return t
 }
 
-// plain is the string.
+// plain returns the string and charges the work.
 func (r *run) plain(t text) string {
 	r.charge(workOfItem * len(t))
 	return t.plain()
 }
 
-// plain is the string, where its length is bounded.
+// plain returns the string; its length is bounded already.
 func (t text) plain() string {
 	var b strings.Builder
 	for _, r := range t {
@@ -58,7 +58,7 @@ func write(b *strings.Builder, r rune) {
 	}
 }
 
-// pieces divides where the bit changes.
+// pieces divides a text where the bit changes.
 func (t text) pieces() (pieces []Piece) {
 	for i := 0; i < len(t); {
 		var b strings.Builder
@@ -71,13 +71,13 @@ func (t text) pieces() (pieces []Piece) {
 	return pieces
 }
 
-// isSpace is Python's isspace of a character.
+// isSpace is Python's isspace for a character.
 func isSpace(r rune) bool {
 	r = char(r)
 	return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r)
 }
 
-// trim takes characters away from the ends.
+// trim removes characters from the ends.
 func (t text) trim(left, right bool, drop func(rune) bool) text {
 	for left && len(t) > 0 && drop(t[0]) {
 		t = t[1:]
@@ -88,7 +88,7 @@ func (t text) trim(left, right bool, drop func(rune) bool) text {
 	return t
 }
 
-// hasPrefix compares characters.
+// hasPrefix compares without the bits.
 func (t text) hasPrefix(p text) bool {
 	return len(t) >= len(p) && sameText(t[:len(p)], p)
 }
@@ -109,7 +109,7 @@ func sameText(a, b text) bool {
 	return true
 }
 
-// index is where p begins in t, or -1.
+// index returns where p begins in t first, or -1.
 func (r *run) index(t, p text) int {
 	for i := 0; i+len(p) <= len(t); i++ {
 		n := 0
@@ -124,7 +124,7 @@ func (r *run) index(t, p text) int {
 	return -1
 }
 
-// lastIndex is where p begins for the last time.
+// lastIndex returns where p begins in t last, or -1.
 func (r *run) lastIndex(t, p text) int {
 	for i := len(t) - len(p); i >= 0; i-- {
 		r.charge(len(p) + 1)
@@ -135,7 +135,7 @@ func (r *run) lastIndex(t, p text) int {
 	return -1
 }
 
-// join is the concatenation.
+// join concatenates texts.
 func (r *run) join(list []text, between text) text {
 	size := 0
 	for i, t := range list {
@@ -155,7 +155,7 @@ func (r *run) join(list []text, between text) text {
 	return all
 }
 
-// letterCase is what a character becomes, which may be several.
+// letterCase is the case that a character is converted to; the result may be several characters.
 type letterCase int
 
 const (
@@ -165,9 +165,9 @@ const (
 	titleCase
 )
 
-// cased changes the case of characters, each as choose says.
+// cased converts the case of characters, each as choose says.
 func (r *run) cased(t text, choose func(i int) letterCase) text {
-	r.charge(32 * len(t)) // what the library takes for letters that are not ASCII
+	r.charge(32 * len(t)) // the library's time for letters that are not ASCII
 	casers := map[letterCase]cases.Caser{upperCase: cases.Upper(language.Und),
 		lowerCase: cases.Lower(language.Und), titleCase: cases.Title(language.Und)}
 	made := make(text, 0, len(t))
@@ -206,7 +206,7 @@ func sigma(t text, i int) rune {
 	return 'σ'
 }
 
-// caseIgnorable says whether a character is looked through for the end of a word.
+// caseIgnorable reports whether the search for the end of a word skips a character.
 func caseIgnorable(r rune) bool {
 	return unicode.In(char(r), unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) ||
 		strings.ContainsRune("'.:·‘’․﹒＇．：", char(r))

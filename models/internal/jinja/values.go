@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// value is what an expression gives: none, bool, int64, float64, text, markup, *list, tuple, *dict,
-// view, span, *iterator, *namespace, *loop, callable or undefined. A nil is an argument that a call
-// leaves out.
+// value is the value of an expression: none, bool, int64, float64, text, markup, *list, tuple,
+// *dict, view, span, *iterator, *namespace, *loop, callable or undefined. nil is an omitted
+// argument.
 type value any
 
 // none is Python's None.
 type none struct{}
 
-// undefined is what a name has that nobody set. Most of what is done with it is an error.
+// undefined is the value of a name that was not set. Most operations on it are errors.
 type undefined struct{ why string }
 
-// markup is a text that escape made, or safe says to be HTML. Other texts that are added to it are
-// escaped; what else may be done with it is not supported, but for printing.
+// markup is a text that is HTML because of escape or safe. Other texts are escaped when they are
+// added to it. Apart from printing, nothing else is supported.
 type markup struct{ text }
 
 type listValue struct{ items []value }
@@ -32,28 +32,28 @@ type dict struct {
 	places       map[any]int
 }
 
-// view is what keys, values and items of a mapping return.
+// view is the result of a mapping's keys, values and items.
 type view struct {
 	of   *dict
 	kind string
 }
 
-// span is what range returns.
+// span is the result of range.
 type span struct{ start, stop, step int64 }
 
-// iterator gives its items once.
+// iterator yields its items once.
 type iterator struct{ items []value }
 
-// namespace has attributes that a template may set.
+// namespace is an object whose attributes a template may set.
 type namespace struct{ attributes *dict }
 
-// callable is a function of a name.
+// callable is a function with a name.
 type callable struct {
 	name string
 	call func(r *run, a *arguments) value
 }
 
-// typeName is what Python calls the type.
+// typeName returns the name of the type in Python.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case none:
@@ -92,14 +92,14 @@ func typeName(v value) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// defined ends with an error if a value is not.
+// defined fails if a value is undefined.
 func defined(v value) {
 	if u, ok := v.(undefined); ok {
 		fail("%s", u.why)
 	}
 }
 
-// truth is Python's bool.
+// truth is Python's bool(v).
 func truth(v value) bool {
 	switch v := v.(type) {
 	case none, undefined:
@@ -115,7 +115,7 @@ func truth(v value) bool {
 	return !ok || n > 0
 }
 
-// length is Python's len of what has one.
+// length is Python's len(v), for values that have one.
 func length(v value) (int, bool) {
 	switch v := v.(type) {
 	case undefined:
@@ -138,11 +138,11 @@ func length(v value) (int, bool) {
 	return 0, false
 }
 
-// each returns the items that a loop goes over.
+// each returns the items that a loop visits.
 func (r *run) each(v value) []value {
 	n, _ := length(v)
 	switch v.(type) {
-	case text, view: // whose items are made
+	case text, view: // their items are created here
 		r.charge(workOfEntry * n)
 	default:
 		r.charge(workOfItem * n)
@@ -194,7 +194,7 @@ func (v view) items() (items []value) {
 	return items
 }
 
-// len is how many numbers a range has, or more than mostRange if they are more.
+// len returns how many numbers a range has, or a number above mostRange if there are more.
 func (s span) len() int {
 	way, step := uint64(s.stop)-uint64(s.start), uint64(s.step)
 	if s.step < 0 {
@@ -208,7 +208,7 @@ func (s span) len() int {
 
 func newDict() *dict { return &dict{places: map[any]int{}} }
 
-// key is what a mapping compares of a key: 1, 1.0 and True are the same.
+// key returns a comparable key for a mapping: 1, 1.0 and True are the same.
 func (r *run) key(v value) any {
 	switch v := v.(type) {
 	case none:
@@ -230,7 +230,7 @@ func (r *run) key(v value) any {
 	return nil
 }
 
-// get is what a key has. Nothing is under a tuple, which no key here is, or under undefined.
+// get returns the value of a key. A tuple and undefined are never keys here.
 func (r *run) get(d *dict, k value) (value, bool) {
 	switch k.(type) {
 	case tuple, undefined:
@@ -243,7 +243,7 @@ func (r *run) get(d *dict, k value) (value, bool) {
 	return d.values[i], true
 }
 
-// set adds a key, or changes its value.
+// set sets the value of a key.
 func (r *run) set(d *dict, k, v value) {
 	r.charge(workOfEntry)
 	at := r.key(k)
@@ -255,14 +255,14 @@ func (r *run) set(d *dict, k, v value) {
 	d.keys, d.values = append(d.keys, k), append(d.values, v)
 }
 
-// add sets what another mapping has.
+// add adds another mapping.
 func (r *run) add(d, more *dict) {
 	for i, k := range more.keys {
 		r.set(d, k, more.values[i])
 	}
 }
 
-// imported is a value of the program.
+// imported converts a value of the program.
 func (r *run) imported(v any) value {
 	r.read += workOfStep
 	switch v := v.(type) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dlclark/regexp2/v2/syntax"
 )
 
-// operation is what an instruction does.
+// operation is the kind of an instruction.
 type operation int
 
 const (
@@ -20,26 +20,26 @@ const (
 	opLeast                        // matches as few letters of a set as possible
 	opReference                    // matches the text of a group
 	opBegin                        // matches at the beginning of the text
-	opEnd                          // at its end
-	opEndLine                      // or before the line feed that ends it
+	opEnd                          // matches at its end
+	opEndLine                      // matches at its end, or before the line feed that ends it
 	opChoose                       // goes to the first branch that matches
 	opJump                         // goes to an instruction
 	opEnter                        // begins a loop
 	opRepeat                       // repeats its body as often as possible
 	opRepeatLeast                  // as seldom as possible
 	opLook                         // matches a group, and stays where it was
-	opNot                          // fails if the group matches
-	opAtomic                       // matches a group, of which only the first match counts
-	opOpen                         // begins a group that something refers to
+	opNot                          // fails if the group matches here
+	opAtomic                       // matches a group, and accepts only its first match
+	opOpen                         // begins a group that a reference names
 	opClose                        // ends it
-	opTried                        // says that no match begins before this place
+	opTried                        // notes that no match begins before this place
 )
 
 // instruction is a step of a pattern.
 type instruction struct {
 	op       operation
-	back     bool // from right to left, as within (?<= and (?<!
-	to       int  // the next instruction, if it is not the one below
+	back     bool // matches from right to left, within (?<= and (?<!
+	to       int  // the next instruction, if it is not the following one
 	index    int  // of a loop's counter, or of a group
 	min, max int  // of a loop
 	text     string
@@ -53,16 +53,16 @@ type choice struct {
 	beginning
 }
 
-// compiler makes instructions of a tree.
+// compiler makes instructions of a syntax tree.
 type compiler struct {
 	code       []instruction
 	counters   int
-	groups     map[int]int // the places of groups that are referred to
+	groups     map[int]int // the indices of groups that references name
 	beginnings map[*syntax.RegexNode]beginning
 	err        error
 }
 
-// findReferences counts groups that are referred to. Others leave no trace.
+// findReferences numbers the groups that references name. Others need no instructions.
 func (c *compiler) findReferences(n *syntax.RegexNode) {
 	if n.T == syntax.NtRef {
 		if _, ok := c.groups[n.M]; !ok {
@@ -79,11 +79,11 @@ func (c *compiler) emit(in instruction) int {
 	return len(c.code) - 1
 }
 
-// looks are the instructions of nodes that match no letters.
+// looks are the operations of nodes that match no letters.
 var looks = map[syntax.NodeType]operation{syntax.NtNothing: opFail, syntax.NtBeginning: opBegin,
 	syntax.NtEnd: opEnd, syntax.NtEndZ: opEndLine, syntax.NtUpdateBumpalong: opTried}
 
-// apart are the instructions of groups that are matched separately: only the first match counts.
+// apart are the operations of groups that are matched separately: only their first match counts.
 var apart = map[syntax.NodeType]operation{syntax.NtPosLook: opLook, syntax.NtNegLook: opNot,
 	syntax.NtAtomic: opAtomic}
 

@@ -10,17 +10,17 @@ import (
 // letters is a set of letters.
 type letters struct {
 	ascii [utf8.RuneSelf]bool
-	more  func(r rune) bool // says of any letter whether it is in the set
+	more  func(r rune) bool // reports whether a letter without a page is in the set
 	pages [1 << 16 / pageSize]atomic.Pointer[page]
 }
 
-// page says which letters of a range are in a set. It is made when one of them is first looked up,
+// page says which letters of a range are in a set. It is built when one of them is first looked up,
 // because tables of categories are slower.
 type page [pageSize / 64]uint64
 
 const pageSize = 256
 
-// lettersOf is the set of a node that matches one letter, or a loop of that.
+// lettersOf returns the set of a node that matches one letter, or a loop of one.
 func lettersOf(n *syntax.RegexNode) *letters {
 	s := &letters{more: hasOf(n)}
 	for r := range rune(utf8.RuneSelf) {
@@ -29,7 +29,7 @@ func lettersOf(n *syntax.RegexNode) *letters {
 	return s
 }
 
-// hasOf says of a letter whether such a node matches it.
+// hasOf returns a function that reports whether such a node matches a letter.
 func hasOf(n *syntax.RegexNode) func(r rune) bool {
 	if n.IsSetFamily() {
 		return n.Set.Contains
@@ -38,7 +38,7 @@ func hasOf(n *syntax.RegexNode) func(r rune) bool {
 	return func(r rune) bool { return (r == letter) != other }
 }
 
-// has says whether a letter is in the set.
+// has reports whether a letter is in the set.
 func (s *letters) has(r rune) bool {
 	if r < utf8.RuneSelf {
 		return s.ascii[r]
@@ -65,7 +65,7 @@ func (s *letters) makePage(i rune) *page {
 	return p
 }
 
-// starts are the first bytes of texts.
+// starts is a set of first bytes of texts.
 type starts [4]uint64
 
 func (s *starts) add(b byte)      { s[b/64] |= 1 << (b % 64) }
@@ -77,13 +77,13 @@ func (s *starts) join(t starts) {
 	}
 }
 
-// beginning is how a match of a node may begin.
+// beginning is how a match of a node can begin.
 type beginning struct {
 	starts
-	empty bool // it may match nothing
+	empty bool // the match may be empty
 }
 
-// beginningOf is found once for each node. All first bytes of letters beyond ASCII count as one.
+// beginningOf is computed once for each node. The first bytes of letters beyond ASCII count as one.
 func (c *compiler) beginningOf(n *syntax.RegexNode) beginning {
 	b, ok := c.beginnings[n]
 	if !ok {
@@ -118,7 +118,7 @@ func (c *compiler) findBeginning(n *syntax.RegexNode) (b beginning) {
 	case syntax.NtRef:
 		b = beginning{starts{1<<64 - 1, 1<<64 - 1, 1<<64 - 1, 1<<64 - 1}, true}
 	default:
-		if b.empty = true; isLetters(n) { // other nodes match no letters
+		if b.empty = true; isLetters(n) { // the other nodes match no letters
 			b.addLetters(hasOf(n))
 			b.empty = n.M == 0 && n.T != syntax.NtOne && n.T != syntax.NtNotone && n.T != syntax.NtSet
 		}
@@ -126,7 +126,7 @@ func (c *compiler) findBeginning(n *syntax.RegexNode) (b beginning) {
 	return b
 }
 
-// addLetters adds the first bytes of letters, all of them for letters beyond ASCII.
+// addLetters adds the first bytes of a node's letters, and of all letters beyond ASCII.
 func (s *starts) addLetters(has func(r rune) bool) {
 	for b := range byte(utf8.RuneSelf) {
 		if has(rune(b)) {
@@ -136,7 +136,7 @@ func (s *starts) addLetters(has func(r rune) bool) {
 	s[2], s[3] = 1<<64-1, 1<<64-1
 }
 
-// isLetters says whether a node matches one letter of a set, or a loop of them.
+// isLetters reports whether a node matches one letter of a set, or a loop of one.
 func isLetters(n *syntax.RegexNode) bool {
 	return n.IsOneFamily() || n.IsNotoneFamily() || n.IsSetFamily()
 }

@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// matcher matches a pattern by backtracking: where there is more than one way to go on, it keeps
-// the others on a stack.
+// matcher matches a pattern by backtracking: where there are several ways to continue, it keeps the
+// others on a stack.
 type matcher struct {
 	*Pattern
 	text    string
-	steps   Steps // that are left, below 0 if they were not enough
+	steps   Steps // left; below 0 if they were not enough
 	deepest int   // most entries of the stack
-	tried   int   // no match begins before
+	tried   int   // no match begins before this place
 	stack   []entry
 	counts  []count // of loops
 	spans   []span  // of groups
 }
 
-// entry is another way to go on, or what a counter or a group was before it changed.
+// entry is another way to continue, or the old value of a counter or a group.
 type entry struct {
 	kind   kind
 	pc     int // the instruction, or the index of the counter or group
@@ -44,7 +44,7 @@ type span struct{ open, from, to int }
 
 var noSpan = span{-1, -1, -1}
 
-// push keeps an entry. A stack that is too deep ends the match as too many steps do.
+// push pushes an entry. A stack that is too deep ends the match, as too many steps do.
 func (m *matcher) push(e entry) {
 	if len(m.stack) >= m.deepest {
 		m.steps = -1
@@ -53,7 +53,7 @@ func (m *matcher) push(e entry) {
 	m.stack = append(m.stack, e)
 }
 
-// run matches from an instruction and a place on, up to an instruction that ends the match.
+// run matches from an instruction and a place on, until an instruction ends the match.
 func (m *matcher) run(pc, at int) (end int, ok bool) {
 	base := len(m.stack)
 	for {
@@ -97,7 +97,7 @@ func (m *matcher) run(pc, at int) (end int, ok bool) {
 	}
 }
 
-// keepOld drops other ways to go on, and keeps the old values, which may still have to be restored.
+// keepOld drops other ways to continue, and keeps the old values, which may still be restored.
 func (m *matcher) keepOld(base int) {
 	kept := m.stack[:base]
 	for _, e := range m.stack[base:] {
@@ -108,7 +108,7 @@ func (m *matcher) keepOld(base int) {
 	m.stack = kept
 }
 
-// back restores old values up to the last other way to go on, and goes on there.
+// back restores old values down to the last other way to continue, and continues there.
 func (m *matcher) back(base int) (pc, at int, ok bool) {
 	for len(m.stack) > base {
 		e := &m.stack[len(m.stack)-1]
@@ -122,7 +122,7 @@ func (m *matcher) back(base int) (pc, at int, ok bool) {
 			if pc, at, ok = m.another(e); ok {
 				return pc, at, true
 			}
-			continue // it has dropped the entry
+			continue // the entry is gone already
 		}
 		m.drop()
 	}
@@ -131,17 +131,17 @@ func (m *matcher) back(base int) (pc, at int, ok bool) {
 
 func (m *matcher) drop() { m.stack = m.stack[:len(m.stack)-1] }
 
-// another goes on from an entry, which stays on the stack if it has more ways.
+// another continues from an entry, which stays on the stack if it has more ways.
 func (m *matcher) another(e *entry) (pc, at int, ok bool) {
 	in := &m.code[e.pc]
 	switch in.op {
-	case opMost: // with a letter less
+	case opMost: // one letter fewer
 		e.at = in.before(m.text, e.at)
 		if pc, at = e.pc+1, e.at; at == e.second {
 			m.drop()
 		}
 		return pc, at, true
-	case opLeast: // with a letter more
+	case opLeast: // one letter more
 		pc = e.pc + 1
 		if at, ok = in.letter(m.text, e.at); !ok || e.second == 1 {
 			m.drop()
@@ -159,7 +159,7 @@ func (m *matcher) another(e *entry) (pc, at int, ok bool) {
 		m.drop()
 		m.again(in, at)
 		return pc + 1, at, true
-	default: // opRepeat: no more
+	default: // opRepeat: no more repetitions
 		pc, at = in.to, e.at
 		m.drop()
 		return pc, at, true
@@ -190,7 +190,7 @@ func (in *instruction) letter(text string, at int) (int, bool) {
 	return at + size, in.set.has(r)
 }
 
-// before is the place before the last letter of a loop.
+// before returns the place before the last letter of a loop.
 func (in *instruction) before(text string, at int) int {
 	if in.back {
 		_, size := utf8.DecodeRuneInString(text[at:])
@@ -202,7 +202,7 @@ func (in *instruction) before(text string, at int) int {
 
 // most matches as many letters as possible, and keeps the ways with fewer.
 func (m *matcher) most(in *instruction, pc, at int) (int, bool) {
-	least := at // the place after as many letters as there must be
+	least := at // the place after the fewest letters of the loop
 	n := 0
 	for ; n < in.max; n++ {
 		next, ok := in.letter(m.text, at)
@@ -223,7 +223,7 @@ func (m *matcher) most(in *instruction, pc, at int) (int, bool) {
 	return at, true
 }
 
-// least matches as few letters as there must be, and keeps the ways with more.
+// least matches the fewest letters of the loop, and keeps the ways with more.
 func (m *matcher) least(in *instruction, pc, at int) (_ int, ok bool) {
 	for n := range in.min {
 		if at, ok = in.letter(m.text, at); !ok {
@@ -238,7 +238,7 @@ func (m *matcher) least(in *instruction, pc, at int) (_ int, ok bool) {
 	return at, true
 }
 
-// choose goes to the next branch that may match, and keeps the others.
+// choose continues with the first branch from one on that may match, and keeps the others.
 func (m *matcher) choose(in *instruction, pc, at, from int) (int, bool) {
 	next := m.possible(in, at, from)
 	if next == len(in.choices) {
@@ -250,7 +250,7 @@ func (m *matcher) choose(in *instruction, pc, at, from int) (int, bool) {
 	return in.choices[next].to, true
 }
 
-// possible is the first branch from one on that may match.
+// possible returns the first branch from one on that may match.
 func (m *matcher) possible(in *instruction, at, from int) int {
 	for i := from; i < len(in.choices); i++ {
 		c := &in.choices[i]
@@ -261,8 +261,8 @@ func (m *matcher) possible(in *instruction, at, from int) int {
 	return len(in.choices)
 }
 
-// repeat decides whether the body of a loop is matched again. A body that matched nothing is not,
-// once it was matched as often as it must be.
+// repeat decides whether the body of a loop is matched again. A body that matched nothing is not
+// repeated once the loop has its fewest repetitions.
 func (m *matcher) repeat(in *instruction, pc, at int) (int, bool) {
 	c := m.counts[in.index]
 	switch {
@@ -291,7 +291,7 @@ func (m *matcher) setCount(index int, c count) {
 	m.counts[index] = c
 }
 
-// note keeps a place.
+// note records a place.
 func (m *matcher) note(in *instruction, at int) {
 	switch in.op {
 	case opEnter:
@@ -325,12 +325,12 @@ func (m *matcher) apart(in *instruction, pc, at int) (int, bool) {
 		return at, ok
 	}
 	if ok {
-		m.back(base) // restores old values: nothing else is left
+		m.back(base) // restores old values; nothing else is left
 	}
 	return at, !ok && m.steps >= 0
 }
 
-// look matches at places, and the text of a group.
+// look matches an assertion, or the text of a group.
 func (m *matcher) look(in *instruction, at int) (int, bool) {
 	switch in.op {
 	case opBegin:

@@ -11,7 +11,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// spansOf are the matches of a pattern.
+// spansOf returns the matches of a pattern.
 func spansOf(p *Pattern, text string, steps Steps) (spans [][2]int, err error) {
 	at := 0
 	err = p.Each(text, &steps, func(part string, matched bool) error {
@@ -24,8 +24,7 @@ func spansOf(p *Pattern, text string, steps Steps) (spans [][2]int, err error) {
 	return spans, err
 }
 
-// librarySpans are those of the library whose parser reads the patterns, without empty ones where
-// another one ends.
+// librarySpans returns the matches of regexp2, without empty ones where another match ends.
 func librarySpans(re *regexp2.Regexp, text string) (spans [][2]int, err error) {
 	last := -1
 	m, err := re.FindStringMatch(text)
@@ -37,12 +36,12 @@ func librarySpans(re *regexp2.Regexp, text string) (spans [][2]int, err error) {
 		last = at + size
 	}
 	if text == "" {
-		spans = nil // which Hugging Face's tokenizers do not ask for
+		spans = nil // Hugging Face's tokenizers do not ask for these
 	}
 	return spans, err
 }
 
-// randomPattern writes one of few letters, with all that patterns may have.
+// randomPattern returns a pattern of few letters with all constructs of patterns.
 func randomPattern(source *rand.Rand, depth int) string {
 	leaves := []string{"a", "b", "é", "中", ".", `\s`, `\S`, `\p{L}`, "[ab]", "[^a]", `[^\s\p{L}]`,
 		"ab", `\n`, "(?i:A)", " ", "$", "^", `\b`, `\z`}
@@ -70,7 +69,7 @@ func randomPattern(source *rand.Rand, depth int) string {
 	return leaves[source.IntN(len(leaves))]
 }
 
-// randomText has letters of which random patterns are made.
+// randomText returns a text of the letters in random patterns.
 func randomText(source *rand.Rand) string {
 	var b strings.Builder
 	for range source.IntN(12) {
@@ -112,8 +111,8 @@ func compare(t *testing.T, p *Pattern, re *regexp2.Regexp, text string) {
 	}
 }
 
-// TestStepsAreCounted has patterns that try again and again: with a step less than they need there
-// is an error, and each time they need as many.
+// TestStepsAreCounted has patterns that backtrack much: with one step fewer than they need there is
+// an error, and they need the same number each time.
 func TestStepsAreCounted(t *testing.T) {
 	for _, c := range []struct{ pattern, text string }{
 		{`(a+)+$`, strings.Repeat("a", 12) + "b"},
@@ -151,11 +150,11 @@ func TestStepsAreCounted(t *testing.T) {
 	}
 }
 
-// TestHostilePatternsEnd has what nobody waits for, nor has the memory for.
+// TestHostilePatternsEnd has patterns that would run for too long or use too much memory.
 func TestHostilePatternsEnd(t *testing.T) {
 	for pattern, text := range map[string]string{
 		`(a+)+$`:                         strings.Repeat("a", 60) + "b",
-		`(?:ab|cd|){1000000}e`:           "e", // each time keeps another way
+		`(?:ab|cd|){1000000}e`:           "e", // each repetition keeps another way
 		`(.*)*(.*)*(.*)*\1x`:             strings.Repeat("a", 3000),
 		`((((((((a*)*)*)*)*)*)*)*)*b`:    strings.Repeat("a", 40),
 		`(?=(a*[ab]*a*[ab]*a*)c)\1`:      strings.Repeat("a", 300),
@@ -175,7 +174,7 @@ func TestHostilePatternsEnd(t *testing.T) {
 	}
 }
 
-// TestPublishedPatternsNeedFewSteps bounds what texts take, however long their parts are.
+// TestPublishedPatternsNeedFewSteps bounds the steps for texts, however long their parts are.
 func TestPublishedPatternsNeedFewSteps(t *testing.T) {
 	const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|` +
 		` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -191,7 +190,7 @@ func TestPublishedPatternsNeedFewSteps(t *testing.T) {
 	}
 }
 
-// TestAnyText has texts that are no UTF-8.
+// TestAnyText has texts that are not UTF-8.
 func TestAnyText(t *testing.T) {
 	for _, pattern := range []string{`.`, `\p{L}*`, `(?<=.)b`, `\xff`, `[^a]`} {
 		p, err := Compile(pattern)
@@ -209,7 +208,7 @@ func TestAnyText(t *testing.T) {
 	}
 }
 
-// TestVisitorsEnd has one that does not want more.
+// TestVisitorsEnd has a visitor that stops early.
 func TestVisitorsEnd(t *testing.T) {
 	p, err := Compile("b")
 	if err != nil {
@@ -250,7 +249,8 @@ func BenchmarkEach(b *testing.B) {
 	}
 }
 
-// TestManyMatches has a text of many matches, each of which leaves old values of loops.
+// TestManyMatches has a text of many matches, each of which leaves old values of loops on the
+// stack.
 func TestManyMatches(t *testing.T) {
 	p, err := Compile(strings.Repeat("(?:", 20) + "ab|cd" + strings.Repeat("|e+f)+", 20))
 	if err != nil {
@@ -263,7 +263,7 @@ func TestManyMatches(t *testing.T) {
 	}
 }
 
-// FuzzMatches compares any pattern with the library, in any text: matches, or an error.
+// FuzzMatches compares any pattern with the library on any text: the same matches, or an error.
 func FuzzMatches(f *testing.F) {
 	for pattern, text := range map[string]string{
 		`(?i:'s|a)|[^\r\n\p{L}]?\p{L}+|\s+(?!\S)`: "it's a  b",

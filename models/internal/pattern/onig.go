@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// dotNet writes a pattern of Oniguruma's so that it means the same in the language of .NET, which
-// the parser reads. What cannot be written so is an error.
+// dotNet translates a pattern of Oniguruma into the language of .NET, which the parser reads. A
+// pattern without a translation is an error.
 func dotNet(pattern string) (string, error) {
 	const most = 1 << 20
 	t := &translator{rest: []rune(pattern)}
@@ -28,8 +28,8 @@ func dotNet(pattern string) (string, error) {
 	return string(t.out), nil
 }
 
-// What \w means in a class, and the six numbers that it means outside of classes, too, as
-// Oniguruma has a table of its own for the letters of Latin-1.
+// What \w matches in a class. Outside of classes it also matches six numbers, since Oniguruma has
+// another table for the letters of Latin-1.
 const (
 	wordLetters = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\p{Other_Alphabetic}`
 	latinWord   = `\u00B2\u00B3\u00B9\u00BC-\u00BE`
@@ -42,8 +42,8 @@ const (
 	noBoundary = `(?:(?<=` + wordSet + `)(?=` + wordSet + `)|(?<!` + wordSet + `)(?!` + wordSet + `))`
 )
 
-// otherLetters are all that wordLetters are not: .NET's classes have no complement of several
-// categories next to others.
+// otherLetters are all letters that wordLetters are not: .NET's classes have no complement of
+// several categories next to others.
 var otherLetters = sync.OnceValue(func() string {
 	var b strings.Builder
 	b.WriteString(`\p{No}\p{Z}\p{C}\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\p{Sm}\p{Sc}\p{Sk}`)
@@ -70,7 +70,7 @@ var otherLetters = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// translator is between a pattern and what was written of it.
+// translator is the state of a translation.
 type translator struct {
 	rest []rune
 	out  []byte
@@ -79,13 +79,14 @@ type translator struct {
 	open    []group
 	ignores bool // case
 	last    int  // where the last element begins in out
-	plain   int  // groups without a name
+	plain   int  // groups without a name so far
 	named   bool
-	refers  int // the largest number of a group that something refers to
-	atomic  int // how many groups are atomic
+	refers  int // the largest number of a group that a reference names
+	atomic  int // atomic groups so far
 }
 
-// group is where one begins in out, what ends it, and whether case is ignored behind it.
+// group is an open group: where it begins in out, what ends it, and whether case is ignored after
+// it.
 type group struct {
 	at      int
 	end     string
@@ -100,7 +101,7 @@ func (t *translator) fail(format string, args ...any) {
 	}
 }
 
-// next takes a letter, 0 at the end.
+// next returns the next letter, 0 at the end.
 func (t *translator) next() rune {
 	if len(t.rest) == 0 {
 		return 0
@@ -110,19 +111,19 @@ func (t *translator) next() rune {
 	return r
 }
 
-// begins says whether the rest begins so.
+// begins reports whether the rest begins with a text.
 func (t *translator) begins(text string) bool {
 	n := len([]rune(text))
 	return len(t.rest) >= n && string(t.rest[:n]) == text
 }
 
-// take writes what is next as it is.
+// take copies n bytes.
 func (t *translator) take(n int) {
 	t.write(string(t.rest[:n]))
 	t.rest = t.rest[n:]
 }
 
-// element writes what begins with the next letter, outside of classes.
+// element translates an element outside of classes.
 func (t *translator) element() {
 	at := len(t.out)
 	switch r := t.next(); r {
@@ -135,7 +136,7 @@ func (t *translator) element() {
 		return
 	case ')':
 		at = t.closeGroup()
-	case '^': // of a line
+	case '^': // matches at the beginning of a line
 		t.write(`(?:\A|(?<=\n)(?!\z))`)
 	case '$':
 		t.write(`(?=\n|\z)`)
@@ -154,7 +155,7 @@ func (t *translator) element() {
 	t.last = at
 }
 
-// times writes how often the last element is repeated. With a + behind it does not backtrack.
+// times translates the quantifier of the last element. A + after it makes the loop possessive.
 func (t *translator) times(often string) {
 	t.write(often)
 	switch {
@@ -168,8 +169,8 @@ func (t *translator) times(often string) {
 	}
 }
 
-// atomicGroup is what stands around an atomic group. A group with a name that no pattern can have
-// is around it, because the parser would multiply counts of loops: (?>a+)? is not (?>a*).
+// atomicGroup returns the brackets of an atomic group. They include a group with a name that no
+// pattern can have, because the parser would multiply counts of loops: (?>a+)? is not (?>a*).
 func (t *translator) atomicGroup() (begin, end string) {
 	t.atomic++
 	return fmt.Sprintf("(?<ω%d>(?>", t.atomic), "))"
@@ -188,7 +189,7 @@ func (t *translator) closeGroup() int {
 	return g.at
 }
 
-// escape writes what a backslash and a letter mean outside of classes.
+// escape translates an escape outside of classes.
 func (t *translator) escape() {
 	switch r := t.next(); r {
 	case 'w':
@@ -199,7 +200,7 @@ func (t *translator) escape() {
 		t.write(boundary)
 	case 'B':
 		t.write(noBoundary)
-	case '<', '\'': // would begin the name of a group
+	case '<', '\'': // it would begin the name of a group
 		t.write(string(r))
 	case 'A', 'Z', 'z':
 		t.write(`\` + string(r))
@@ -213,7 +214,7 @@ func (t *translator) escape() {
 		for len(t.rest) > 0 && unicode.IsDigit(t.rest[0]) {
 			digits += string(t.next())
 		}
-		number, _ := strconv.Atoi(digits) // too large a one is too large here, too
+		number, _ := strconv.Atoi(digits) // one that is too large here is too large below, too
 		t.refers = max(t.refers, number)
 		t.write(`\` + digits)
 	default:
@@ -221,7 +222,7 @@ func (t *translator) escape() {
 	}
 }
 
-// letter writes an escape that means the same within classes and outside.
+// letter translates an escape that means the same within classes and outside.
 func (t *translator) letter(r rune) {
 	const known = `dDsSpPnrtfvaexuc0123456789`
 	switch isLetter := r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)); {
@@ -241,11 +242,12 @@ func (t *translator) letter(r rune) {
 	}
 }
 
-// cases are properties that (?i) changes in the parser, and in Oniguruma not, or for fewer letters.
+// cases are properties that (?i) changes in the parser, but not, or for fewer letters, in
+// Oniguruma.
 var cases = []string{"{Lu}", "{Ll}", "{Lt}"}
 
-// isProperty says whether a name in braces means the same to Oniguruma and the parser, which has
-// names of its own, too.
+// isProperty reports whether a name in braces means the same to Oniguruma and to the parser, which
+// also has names of its own.
 func isProperty(text string) bool {
 	name, ok := strings.CutPrefix(strings.TrimSuffix(text, "}"), "{")
 	if !ok {
@@ -260,7 +262,7 @@ func isProperty(text string) bool {
 	return false
 }
 
-// class writes one after its bracket.
+// class translates a class after its bracket.
 func (t *translator) class() {
 	t.write("[")
 	if t.begins("^") {
@@ -270,7 +272,7 @@ func (t *translator) class() {
 	t.write("]")
 }
 
-// set writes the members of a class up to its end. Classes within it are more members.
+// set translates the members of a class up to its end. Classes within it add members.
 func (t *translator) set() {
 	for first := true; t.err == nil; first = false {
 		switch r := t.next(); {
@@ -294,7 +296,7 @@ func (t *translator) set() {
 	}
 }
 
-// member writes what a backslash and a letter mean in a class.
+// member translates an escape in a class.
 func (t *translator) member() {
 	switch r := t.next(); r {
 	case 'w':
@@ -308,7 +310,7 @@ func (t *translator) member() {
 	}
 }
 
-// inner writes a class within another, after its bracket.
+// inner translates a class within another, after its bracket.
 func (t *translator) inner() {
 	switch {
 	case t.begins(":"):
@@ -319,15 +321,15 @@ func (t *translator) inner() {
 	t.set()
 }
 
-// upTo is the rest up to a letter, "" if that does not come.
+// upTo returns the rest up to a letter, "" if there is none.
 func (t *translator) upTo(end rune) string {
 	return string(t.rest[:slices.Index(t.rest, end)+1])
 }
 
-// groups are the beginnings of groups that mean the same.
+// groups are the beginnings of groups that mean the same in both languages.
 var groups = []string{"?:", "?=", "?!", "?<=", "?<!", "?>", "?#", "?i:", "?-i:"}
 
-// group writes the beginning of one after its bracket.
+// group translates the beginning of a group, after its bracket.
 func (t *translator) group() {
 	begin, end, ignores := "(", ")", t.ignores
 	atStart := len(t.out) == 0
@@ -360,7 +362,7 @@ func (t *translator) group() {
 	t.write(begin)
 }
 
-// comment leaves one out.
+// comment drops a comment.
 func (t *translator) comment() {
 	end := slices.Index(t.rest, ')')
 	if end < 0 {
@@ -376,14 +378,14 @@ func isName(text string) bool {
 	}) < 0
 }
 
-// counts is what stands in braces, if it says how often the last element is repeated.
+// counts returns the text in braces, if it is a quantifier.
 func (t *translator) counts() (body string, ok bool) {
 	body = t.upTo('}')
 	low, high, _ := strings.Cut(strings.TrimSuffix(body, "}"), ",")
 	return body, body != "" && low+high != "" && strings.Trim(low+high, "0123456789") == ""
 }
 
-// exactly writes such a count.
+// exactly writes such a quantifier.
 func (t *translator) exactly(body string) {
 	t.write("{")
 	if strings.HasPrefix(body, ",") {

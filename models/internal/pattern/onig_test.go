@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPatternsOfOniguruma compares splits with those of Oniguruma 6.9.8, which were computed with
-// its WebAssembly build: elements of a pattern that mean other letters in .NET, or nothing.
+// TestPatternsOfOniguruma compares with splits by Oniguruma 6.9.8, which were computed with its
+// WebAssembly build: elements of patterns that mean other letters in .NET, or nothing.
 func TestPatternsOfOniguruma(t *testing.T) {
 	for _, c := range []struct{ pattern, text, want string }{
 		{`\w+`, "a½b²-Ⅷ৴ǅ_1 ²", "a½b²|-|Ⅷ|৴|ǅ_1| |²"},
@@ -49,7 +49,7 @@ func TestPatternsOfOniguruma(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns have elements that regexp2 would read as something else.
+// TestRefusedPatterns has elements that regexp2 would misread.
 func TestRefusedPatterns(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`[[:alpha:]]`: `"[:alpha:]" in a class, want categories`,
@@ -59,7 +59,7 @@ func TestRefusedPatterns(t *testing.T) {
 		`a\h`:         `\h, want one of \w`,
 		`[\R]`:        `\R], want one of`,
 		`\p{^L}`:      `has \p{^L}, want the name of a category`,
-		// to which some symbols belong in Oniguruma
+		// in Oniguruma it has some symbols, too
 		`\p{Punct}`:                  `has \p{Punct}, want the name`,
 		`\pL`:                        `has \p, want the name`,
 		`a{2}+`:                      `has {2}+, want no + there`,

@@ -1,8 +1,8 @@
 // Package pattern finds matches of regular expressions of Oniguruma, the engine of Hugging Face's
-// tokenizers. A match may backtrack for longer than anybody waits, so its steps are counted: a
-// pattern and a text have the same result on every machine. The matcher is own code because the
-// libraries that were found count no steps: github.com/dlclark/regexp2 has a limit of time, and in
-// v2 one of memory. Its parser reads the patterns here.
+// tokenizers. A match may backtrack for very long, so its steps are counted: a pattern and a text
+// have the same result on every machine. The matcher is own code because no library that was found
+// counts steps: github.com/dlclark/regexp2 bounds time, and in v2 memory. Its parser reads the
+// patterns here.
 package pattern
 
 import (
@@ -13,19 +13,20 @@ import (
 	"github.com/dlclark/regexp2/v2/syntax"
 )
 
-// Pattern is a compiled pattern. Any goroutines may use it at once.
+// Pattern is a compiled pattern. Any number of goroutines may use it at the same time.
 type Pattern struct {
 	source string
 	code   []instruction
 	beginning
 	counters int // of loops
-	groups   int // that are referred to
+	groups   int // that references name
 }
 
-// longest is the most bytes of a pattern.
+// longest bounds the bytes of a pattern.
 const longest = 10_000
 
-// Compile reads a pattern. What means something else to the parser than to Oniguruma is an error.
+// Compile reads a pattern. A pattern that the parser would read differently from Oniguruma is an
+// error.
 func Compile(source string) (*Pattern, error) {
 	if len(source) > longest {
 		return nil, fmt.Errorf("the pattern has %d bytes, want at most %d", len(source), longest)
@@ -48,16 +49,16 @@ func Compile(source string) (*Pattern, error) {
 	return &Pattern{source, c.code, c.beginningOf(tree.Root), c.counters, len(c.groups)}, nil
 }
 
-// Steps is what a matcher may still do for a text. An instruction is a step, and so is a letter in
-// a loop; each takes some nanoseconds.
+// Steps is how many steps a matcher may still do for a text. An instruction is a step, and so is a
+// letter in a loop; each needs a few nanoseconds.
 type Steps int
 
 // StepsFor is enough for patterns of published models, which need fewer than ten steps a byte, and
-// for patterns that need the square of the length of a text of ten thousand bytes.
+// for patterns that need the square of the length for a text of ten thousand bytes.
 func StepsFor(bytes int) Steps { return 1<<26 + Steps(bytes)<<12 }
 
-// Each visits the parts of a text in their order: matches, and what is between them, which may be
-// empty. An empty match does not count where another one ends.
+// Each visits the parts of a text in order: matches, and the possibly empty parts between them. An
+// empty match directly after another match does not count.
 func (p *Pattern) Each(text string, steps *Steps,
 	visit func(part string, matched bool) error) error {
 	m := p.matcher(text, *steps)
@@ -90,7 +91,7 @@ func (p *Pattern) Each(text string, steps *Steps,
 
 var matchers = sync.Pool{New: func() any { return &matcher{} }}
 
-// matcher returns one for a text, in memory of an earlier one.
+// matcher returns a matcher for a text, in the memory of an earlier one if there is one.
 func (p *Pattern) matcher(text string, steps Steps) *matcher {
 	m := matchers.Get().(*matcher)
 	m.Pattern, m.text, m.steps = p, text, steps
@@ -108,7 +109,7 @@ func resize[T any](x []T, n int) []T {
 	return x[:n]
 }
 
-// free gives the memory back, unless it is large.
+// free keeps the memory for later matchers, unless it is large.
 func (m *matcher) free() {
 	const most = 1 << 14
 	if cap(m.stack) > most {
@@ -134,7 +135,7 @@ func (m *matcher) find(from int) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// begin forgets an earlier match.
+// begin clears an earlier match.
 func (m *matcher) begin(from int) {
 	m.stack, m.tried = m.stack[:0], from
 	for i := range m.spans {
@@ -142,7 +143,8 @@ func (m *matcher) begin(from int) {
 	}
 }
 
-// possibleFrom is the first place from one on where a match may begin, behind the text for none.
+// possibleFrom returns the first place from one on where a match may begin, len(text)+1 if there is
+// none.
 func (m *matcher) possibleFrom(from int) int {
 	if m.empty {
 		return from

@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// tokenizerFiles are the files of a folder that say how texts become tokens.
+// tokenizerFiles are the files of a folder that define its tokenizer.
 var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
 	"added_tokens.json", "generation_config.json", "vocab.txt", "chat_template.jinja"}
 
-// Digest writes all that the files of a model say of tokens, and what [Loader.Tensors] returns.
+// Digest writes everything in a model's files that its tokens depend on, and tensors, the result of
+// [Loader.Tensors].
 func Digest(to io.Writer, path, tensors string) (err error) {
 	l := &Loader{Path: path}
 	if IsGGUF(path) {
@@ -36,7 +37,7 @@ func Digest(to io.Writer, path, tensors string) (err error) {
 }
 
 // Tensors returns a sum of each tensor's name, type, shape and bytes, in the order of their names,
-// if a file of packed matrices has it. It is "" otherwise.
+// if a file of packed matrices has it, otherwise "".
 func (l *Loader) Tensors() string {
 	if l.pack == nil || l.pack.saved == nil {
 		return ""
@@ -49,7 +50,7 @@ func (l *Loader) Tensors() string {
 	return ""
 }
 
-// digested begins a sum of tensors.
+// digested is the prefix of a sum of tensors.
 const digested = "tensors "
 
 func (l *Loader) digestTensors() (string, error) {
@@ -61,13 +62,13 @@ func (l *Loader) digestTensors() (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(sum, "tensor %q %s %v %d\n", name, t.encoding.name, t.shape, len(data))
-		_, _ = sum.Write(data) // which cannot fail
+		_, _ = sum.Write(data) // cannot fail
 		t.Release()
 	}
 	return fmt.Sprintf("%s%x", digested, sum.Sum(nil)), nil
 }
 
-// digestTokens writes what a file's metadata, or the files of a folder, say of tokens.
+// digestTokens writes what a file's metadata, or a folder's files, say of tokens.
 func (l *Loader) digestTokens(to io.Writer) error {
 	if l.metadata != nil {
 		for _, kv := range l.metadata.Metadata {

@@ -8,28 +8,28 @@ import (
 	"github.com/seed-1415985d/attn/safetensors"
 )
 
-// encoding is how a file keeps numbers: in blocks of some elements of a row.
+// encoding is how a file stores numbers: in blocks of some elements of a row.
 type encoding struct {
 	name            string
 	elements, bytes int            // of a block
 	format          attn.Format    // -1 for none
 	block           attn.BlockType // 0 for none
 	quantized       bool           // blocks have integers and scales
-	// nil for a type that is not read
+	// nil for a type that is not supported
 	decode func(to []float32, data []byte) error
 }
 
-// size is the bytes of a row.
+// size returns the bytes of a row.
 func (e *encoding) size(elements int) int { return elements / e.elements * e.bytes }
 
-// plain are the types of one number, by their names in both kinds of files.
+// plain are the types without blocks, by their names in both kinds of files.
 var plain = map[string]encoding{
 	"F32":  {elements: 1, bytes: 4, format: attn.F32},
 	"F16":  {elements: 1, bytes: 2, format: attn.F16, block: attn.BlockF16},
 	"BF16": {elements: 1, bytes: 2, format: attn.BF16, block: attn.BlockBF16},
 }
 
-// encodingOf is the encoding of a type of safetensors files.
+// encodingOf returns the encoding of a type of safetensors files.
 func encodingOf(t safetensors.DType) *encoding {
 	e, ok := plain[string(t)]
 	e.name = string(t)
@@ -39,7 +39,7 @@ func encodingOf(t safetensors.DType) *encoding {
 	return &e
 }
 
-// encodingOfGGUF is the encoding of a type of GGUF files.
+// encodingOfGGUF returns the encoding of a type of GGUF files.
 func encodingOfGGUF(t gguf.Type) *encoding {
 	e, ok := plain[t.String()]
 	if !ok {
@@ -55,7 +55,7 @@ func encodingOfGGUF(t gguf.Type) *encoding {
 	return &e
 }
 
-// typesRead are the names of the types of GGUF files that are read.
+// typesRead lists the supported types of GGUF files.
 func typesRead() string {
 	var names []string
 	for t := range gguf.Type(64) { // more than there are

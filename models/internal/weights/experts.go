@@ -7,7 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/gguf"
 )
 
-// Experts are matrices of one shape, of which each row of inputs chooses some.
+// Experts is a group of matrices of one shape. Each row of inputs chooses some of them.
 type Experts struct {
 	Matrices []*attn.Matrix
 	Biases   [][]float32 // nil for none
@@ -15,7 +15,7 @@ type Experts struct {
 	In, Out  int
 }
 
-// ExpertMatrices reads matrices, each as Linear does.
+// ExpertMatrices loads matrices, each as Linear does.
 func (l *Loader) ExpertMatrices(kind attn.Format, in int, bias bool, parts ...Part) Experts {
 	made := Experts{In: in}
 	for _, p := range parts {
@@ -32,7 +32,7 @@ func (l *Loader) ExpertMatrices(kind attn.Format, in int, bias bool, parts ...Pa
 	return made
 }
 
-// Rows are outputs of a tensor of experts: Out of each, every Step-th from First on.
+// Rows selects outputs of a tensor of experts: Out of each expert, every Step-th from First on.
 type Rows struct{ First, Step, Out int }
 
 const (
@@ -40,9 +40,9 @@ const (
 	microCodes  = 16 // bytes of a block's codes
 )
 
-// MicroMatrices reads matrices of a tensor of several experts in MXFP4 as folders have it: codes in
-// one tensor, scales in another, and biases in a third. Outputs of a matrix are some of each
-// expert's all.
+// MicroMatrices loads matrices of a tensor of several experts in MXFP4 in the layout of folders:
+// codes in one tensor, scales in another, and biases in a third. The matrices have some of each
+// expert's outputs.
 func (l *Loader) MicroMatrices(kind attn.Format, name string, in, experts, all int,
 	r Rows) Experts {
 	made, blocks := Experts{In: in, Out: r.Out}, in/microInputs
@@ -71,7 +71,7 @@ func (l *Loader) MicroMatrices(kind attn.Format, name string, in, experts, all i
 	return made
 }
 
-// raw is the bytes of a tensor.
+// raw returns the bytes of a tensor.
 func (l *Loader) raw(name string, shape ...int) (*stored, []byte) {
 	t := l.tensors[name]
 	switch {
@@ -91,8 +91,8 @@ func (l *Loader) raw(name string, shape ...int) (*stored, []byte) {
 	return t, data
 }
 
-// microRow appends blocks as GGUF files have them: the scale before the codes, and in a byte a code
-// of the first half of the block with one of the second half, in place of two neighbours.
+// microRow appends blocks in the layout of GGUF files: the scale before the codes, and in each byte
+// a code of the block's first half and one of its second half, instead of two neighbours.
 func microRow(to, codes, scales []byte, first, blocks int) []byte {
 	code := func(b []byte, i int) byte { return b[i/2] >> (i % 2 * 4) & 15 }
 	for i := first; i < first+blocks; i++ {
@@ -105,7 +105,7 @@ func microRow(to, codes, scales []byte, first, blocks int) []byte {
 	return to
 }
 
-// packMicro packs rows of blocks in a kind, or as they are.
+// packMicro packs rows of blocks in a format, or as they are.
 func (l *Loader) packMicro(t *stored, label string, kind attn.Format, data []byte, out,
 	in int) *attn.Matrix {
 	if kind < 0 {

@@ -10,25 +10,25 @@ import (
 	"github.com/seed-1415985d/attn/gguf"
 )
 
-// Part is outputs of a Linear that have a name of their own.
+// Part is a group of outputs of a Linear with a name of its own.
 type Part struct {
 	Name string
 	Out  int
-	// Interleaved is the size of heads whose outputs come as pairs in the file, (0, 1), (2, 3), …,
-	// and here with the first of all pairs before the second of all. 0 leaves them as they are.
+	// Interleaved is the size of heads whose outputs are in pairs in the file, (0, 1), (2, 3), …, and
+	// here with the first elements of all pairs before the second ones. 0 leaves them as they are.
 	Interleaved int
-	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all. They may be
-	// those of several experts, whose number is the first dimension of the tensor.
+	// Of is how many outputs the tensor has, if these are only some of them, from From on; 0: all.
+	// They may be outputs of several experts, whose number is the first dimension of the tensor.
 	From, Of, Experts int
-	// Order is which outputs of the tensor these are, in their order, in place of From; nil for none.
+	// Order lists the tensor's outputs, instead of From; nil for none.
 	Order []int
-	// In is the shape of an output's weights, if that has several dimensions; nil for one.
+	// In is the shape of an output's weights, if it has several dimensions, otherwise nil.
 	In []int
-	// Bare says that the tensor is a parameter of its own: its name does not end in .weight.
+	// Bare says that the name of the tensor does not end in .weight.
 	Bare bool
 }
 
-// weight is the name of the tensor.
+// weight returns the name of the tensor.
 func (p *Part) weight() string {
 	if p.Bare {
 		return p.Name
@@ -36,7 +36,7 @@ func (p *Part) weight() string {
 	return p.Name + ".weight"
 }
 
-// shape is that of the tensor, whose outputs have some elements each.
+// shape returns the shape of the tensor, whose outputs have the shape each.
 func (p *Part) shape(each ...int) []int {
 	shape := []int{max(p.Of, p.Out)}
 	if p.Experts > 0 {
@@ -45,7 +45,7 @@ func (p *Part) shape(each ...int) []int {
 	return append(shape, each...)
 }
 
-// inputs is the shape of an output's weights, of a number of inputs.
+// inputs returns the shape of an output's weights, for a number of inputs.
 func (p *Part) inputs(in int) []int {
 	if p.In != nil {
 		return p.In
@@ -53,7 +53,7 @@ func (p *Part) inputs(in int) []int {
 	return []int{in}
 }
 
-// label names a part among matrices.
+// label returns the name of a part among matrices.
 func (p *Part) label() string {
 	if p.Of == 0 {
 		return p.weight()
@@ -64,7 +64,8 @@ func (p *Part) label() string {
 	return fmt.Sprintf("%s, outputs %d to %d", p.weight(), p.From, p.From+p.Out-1)
 }
 
-// of is the bytes of the outputs, out of those of the tensor. Each output has size bytes.
+// of returns the bytes of the part's outputs, out of the tensor's bytes. Each output has size
+// bytes.
 func (p *Part) of(data []byte, size int) []byte {
 	if p.Order == nil {
 		return data[p.From*size:][:p.Out*size]
@@ -76,21 +77,21 @@ func (p *Part) of(data []byte, size int) []byte {
 	return chosen
 }
 
-// Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
-// negative, as the folder has them.
+// Linear packs layers with the same input side by side into one matrix, in a format or, if kind is
+// negative, in the format of the files.
 func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
 	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].weight()]) {
 		return l.packStored(in, bias, parts[0])
 	}
 	made, names, labels := Linear{In: in, Scales: l.scales(parts...)}, []string{}, []string{}
-	var drawn []float32 // weights of a random model: each part's come before its biases
+	var drawn []float32 // of a random model, where a part's weights are drawn before its biases
 	for _, p := range parts {
 		names, labels = append(names, p.weight()), append(labels, p.label())
 		made.Out += p.Out
 		if l.Random != nil {
 			drawn = append(drawn, l.rows(in, []Part{p})...)
 		} else {
-			l.stored(p.weight(), p.shape(p.inputs(in)...)) // also where a packed file has it
+			l.stored(p.weight(), p.shape(p.inputs(in)...)) // checks it, also if a packed file has the matrix
 		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
@@ -108,12 +109,12 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	return made
 }
 
-// rows are the weights of parts, a row for each output.
+// rows returns the weights of parts, a row for each output.
 func (l *Loader) rows(in int, parts []Part) (rows []float32) {
 	for _, p := range parts {
 		x := pairsApart(l.part(p.weight(), p, p.inputs(in)...), in, p.Interleaved)
 		if len(parts) == 1 {
-			return x // without a copy: it may be large
+			return x // not copied: it may be large
 		}
 		rows = append(rows, x...)
 	}
@@ -124,7 +125,7 @@ func (l *Loader) bias(p Part) []float32 {
 	return pairsApart(l.part(p.Name+".bias", p), 1, p.Interleaved)
 }
 
-// part decodes the outputs of a part, each with elements of some shape.
+// part decodes the outputs of a part, each with elements of the shape each.
 func (l *Loader) part(name string, p Part, each ...int) []float32 {
 	if p.Of == 0 || l.Random != nil {
 		return l.Tensor(name, append([]int{p.Out}, each...)...)
@@ -139,10 +140,10 @@ func (l *Loader) part(name string, p Part, each ...int) []float32 {
 	return x
 }
 
-// keeps says whether a matrix is packed without a copy in float32.
+// keeps reports whether a matrix is packed without a copy in float32.
 func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 0 }
 
-// packStored packs the blocks of a tensor, from where the file has them.
+// packStored packs the blocks of a tensor straight from the file.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	made, name := Linear{In: in, Out: p.Out, Scales: l.scales(p)}, p.weight()
 	t, data := l.stored(name, p.shape(in))
@@ -178,8 +179,8 @@ func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.Bloc
 	return m
 }
 
-// pairsApart puts the rows of heads, which come in pairs, into the order in which the first of all
-// pairs are before the second of all.
+// pairsApart puts the rows of heads, which are in pairs, into the order with the first rows of all
+// pairs before the second ones.
 func pairsApart[T any](rows []T, width, head int) []T {
 	if head == 0 {
 		return rows
@@ -194,7 +195,7 @@ func pairsApart[T any](rows []T, width, head int) []T {
 	return sorted
 }
 
-// Pack makes a Linear without bias of rows that are there already.
+// Pack makes a Linear without bias from rows in memory.
 func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
@@ -207,21 +208,21 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	return made
 }
 
-// Table is rows of numbers that are looked up one by one, exactly as the folder has them.
+// Table is rows of numbers that are looked up one by one, exactly as the files have them.
 type Table struct {
-	matrix   *attn.Matrix // whose outputs are the rows, or nil:
+	matrix   *attn.Matrix // its outputs are the rows; or nil:
 	encoding *encoding
 	data     []byte
 	width    int
 	scale    float32
 }
 
-// Table reads a tensor of some rows. Those of shared, if that is a matrix that keeps them exactly,
-// are not kept twice.
+// Table reads a tensor of some rows. If the matrix of shared keeps them exactly, they are not
+// stored twice.
 func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	if l.Random != nil {
 		x := l.Tensor(name, rows, width)
-		data, _ := binary.Append(nil, binary.LittleEndian, x) // which cannot fail
+		data, _ := binary.Append(nil, binary.LittleEndian, x) // cannot fail
 		return &Table{nil, encodingOfGGUF(gguf.F32), data, width, 1}
 	}
 	t, data := l.stored(name, []int{rows, width})
@@ -236,7 +237,7 @@ func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	return &Table{nil, t.encoding, slices.Clone(data), width, scale}
 }
 
-// exact says whether a matrix of a tensor in some encoding has its numbers as they are.
+// exact reports whether a matrix keeps the exact numbers of a tensor in some encoding.
 func (l *Loader) exact(m *Linear, e *encoding) bool {
 	block, is := m.BlockType()
 	return is && block == e.block || m.Format() == attn.F32 ||
@@ -257,15 +258,15 @@ func (t *Table) decode(to []float32, i int) {
 	if t.matrix != nil {
 		row := [1]int32{int32(i)}
 		if err := t.matrix.Rows(attn.BHLD(to[:t.width], 1, 1, 1, t.width), row[:]); err != nil {
-			panic(err) // tokens are checked
+			panic(err) // tokens are checked before
 		}
 		return
 	}
 	size := t.encoding.size(t.width)
 	if err := t.encoding.decode(to[:t.width], t.data[i*size:][:size]); err != nil {
-		panic(err) // rows are whole blocks of a type that is read
+		panic(err) // rows are whole blocks of a supported type
 	}
 }
 
-// MemoryUse is the bytes of all rows, but for those that are kept elsewhere, too.
+// MemoryUse returns the bytes of the rows that are not shared.
 func (t *Table) MemoryUse() int { return len(t.data) }

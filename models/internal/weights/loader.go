@@ -1,5 +1,5 @@
-// Package weights reads models as they are published into matrices: folders with JSON and tensors
-// in safetensors files, and GGUF files.
+// Package weights loads published models into matrices: folders with JSON and tensors in
+// safetensors files, and GGUF files.
 package weights
 
 import (
@@ -22,25 +22,25 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
-// model can be read like a table.
+// Loader loads a model's folder or GGUF file. It keeps the first error and does nothing after it,
+// so that callers need not check each step.
 type Loader struct {
 	Path     string
-	Random   func(name string, shape []int) []float32 // makes weights of no folder
+	Random   func(name string, shape []int) []float32 // makes weights of a random model
 	Err      error
 	Packed   int  // bytes of all matrices so far
 	Integers bool // matrices of I8 and of blocks of integers multiply in integers
 
-	files    io.Closer // what the tensors are in
+	files    io.Closer // the files of the tensors
 	tensors  map[string]*stored
 	metadata *gguf.File // nil for a folder
 	groups   []string   // of its keys, that were read
-	pool     *attn.Pool // that packs it
+	pool     *attn.Pool // packs matrices
 	pack     *packFile  // nil for none
 }
 
-// Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
-// have to be added to the model's.
+// Of returns a loader of a folder. It refuses a folder with an adapter (LoRA and others), whose
+// weights would have to be added to the model's.
 func Of(path string, integers bool) *Loader {
 	const adapter = "adapter_config.json"
 	l := &Loader{Path: path, Integers: integers}
@@ -51,7 +51,7 @@ func Of(path string, integers bool) *Loader {
 	return l
 }
 
-// OfGGUF opens a model in a GGUF file, or in several, of which it gets the first.
+// OfGGUF opens a model in a GGUF file, or the first of several files.
 func OfGGUF(path string, integers bool) *Loader {
 	l := &Loader{Path: path, Integers: integers, tensors: map[string]*stored{},
 		pool: attn.NewPool(runtime.GOMAXPROCS(0))}
@@ -59,20 +59,20 @@ func OfGGUF(path string, integers bool) *Loader {
 	return l
 }
 
-// IsGGUF says whether a path is a file, not a folder.
+// IsGGUF reports whether a path is a file, not a folder.
 func IsGGUF(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir() || filepath.Ext(path) == ".gguf"
 }
 
-// Fail notes an error, if it is the first.
+// Fail records an error, if it is the first.
 func (l *Loader) Fail(format string, args ...any) {
 	if l.Err == nil {
 		l.Err = fmt.Errorf(format, args...)
 	}
 }
 
-// Check notes what is wrong with a file.
+// Check records an error about a file.
 func (l *Loader) Check(name string, err error) {
 	var size sizeError
 	if errors.As(err, &size) && size.n == 0 && l.lacks(name, size.key) {
@@ -83,7 +83,7 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// lacks says whether a JSON file has a key nowhere, or the metadata of a GGUF file.
+// lacks reports whether a key is nowhere in a JSON file, or not in the metadata of a GGUF file.
 func (l *Loader) lacks(name, key string) bool {
 	if l.metadata != nil {
 		return !slices.ContainsFunc(l.metadata.Metadata, func(kv gguf.KeyValue) bool {
@@ -94,15 +94,15 @@ func (l *Loader) lacks(name, key string) bool {
 	return err == nil && !bytes.Contains(data, strconv.AppendQuote(nil, key))
 }
 
-// JSON reads a file into what it fills, of which all keys must be obeyed or idle.
+// JSON decodes a file. All its keys must have fields in into or be idle.
 func (l *Loader) JSON(name string, into any, idle strictjson.Idle) {
 	if l.Err == nil {
 		l.Err = strictjson.ReadFile(filepath.Join(l.Path, name), into, idle)
 	}
 }
 
-// Metadata reads the keys of a GGUF file that begin with a group's name. All must be obeyed or
-// idle.
+// Metadata decodes the keys of a GGUF file that begin with a group's name. All must have fields in
+// into or be idle.
 func (l *Loader) Metadata(group string, into any, idle strictjson.Idle) {
 	if l.Err == nil {
 		l.groups = append(l.groups, group)
@@ -110,27 +110,27 @@ func (l *Loader) Metadata(group string, into any, idle strictjson.Idle) {
 	}
 }
 
-// CheckMetadata refuses keys of groups that nobody read, but for those without effect.
+// CheckMetadata refuses keys of groups that were not read, except idle ones.
 func (l *Loader) CheckMetadata(idle strictjson.Idle) {
 	if l.Err == nil {
-		l.Err = l.metadata.CheckKeys(idle, append(l.groups, "split")...) // which opening reads
+		l.Err = l.metadata.CheckKeys(idle, append(l.groups, "split")...) // gguf.Open reads split.*
 	}
 }
 
-// OptionalJSON reads a file if it is there.
+// OptionalJSON decodes a file if it exists.
 func (l *Loader) OptionalJSON(name string, into any, idle strictjson.Idle) {
 	if l.Exists(name) {
 		l.JSON(name, into, idle)
 	}
 }
 
-// Exists says whether the folder has a file.
+// Exists reports whether the folder has a file.
 func (l *Loader) Exists(name string) bool {
 	_, err := os.Stat(filepath.Join(l.Path, name))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// First is the first of some names that the folder has, or the first of all.
+// First returns the first of some names that the folder has, or else the first of all.
 func (l *Loader) First(names ...string) string {
 	return names[max(0, slices.IndexFunc(names, l.Exists))]
 }
@@ -148,7 +148,7 @@ func (l *Loader) Read(name string) []byte {
 	return data
 }
 
-// OneOrMore is a number or a list of them.
+// OneOrMore is a number or a list of numbers in JSON.
 type OneOrMore []int
 
 func (o *OneOrMore) UnmarshalJSON(data []byte) error {
@@ -167,10 +167,10 @@ type Linear struct {
 	In, Out int
 }
 
-// mostSize is more than sizes of models are.
+// mostSize exceeds all sizes of models.
 const mostSize = 1 << 24
 
-// sizeError is a number that no model has.
+// sizeError is a size that no model has.
 type sizeError struct {
 	key string
 	n   int
@@ -180,8 +180,8 @@ func (e sizeError) Error() string {
 	return fmt.Sprintf("%s is %d, want 1 to %d", e.key, e.n, mostSize)
 }
 
-// Sizes refuses numbers of a config, under their names there, that no model has. Check says of a
-// key that the file has not that it is missing.
+// Sizes refuses numbers of a configuration that no model has, by their names there. For a key that
+// the file lacks, Check says that it is missing.
 func Sizes(names []string, sizes ...int) error {
 	for i, n := range sizes {
 		if n < 1 || n > mostSize {

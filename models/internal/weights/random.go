@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Chance makes weights for a model that says nothing, at the speed of one that does. They depend on
-// seed and name only. Rows have a length near 1, so that states neither vanish nor explode.
+// Chance makes random weights that cost as much time as real ones. They depend on seed and name
+// only. Rows have a length near 1, so that hidden rows neither vanish nor explode.
 func Chance(seed uint64) func(name string, shape []int) []float32 {
 	return func(name string, shape []int) []float32 {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(name)) // which cannot fail
+		_, _ = h.Write([]byte(name)) // cannot fail
 		random := rand.New(rand.NewPCG(seed, h.Sum64()))
 		n, last := 1, shape[len(shape)-1]
 		for _, s := range shape {

@@ -8,16 +8,17 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// A GGUF file may have X.scale besides X.weight: one number, or one for each expert, by which the
-// weights are multiplied. Tensors of NVFP4 have it, because the scales of their blocks have few
-// bits. Here it multiplies the outputs of a product, so that blocks stay as they are. X.input_scale
-// is for inputs that are rounded to NVFP4, too: they are not here, nor in llama.cpp on a CPU.
+// A GGUF file may have X.scale in addition to X.weight: one number, or one for each expert, by
+// which the weights are multiplied. Tensors of NVFP4 have it, because the scales of their blocks
+// have few bits. This package multiplies the outputs of a product by it, so that blocks stay as
+// they are. X.input_scale is for inputs rounded to NVFP4, which neither this package nor llama.cpp
+// on a CPU does.
 const (
 	scaleSuffix      = ".scale"
 	inputScaleSuffix = ".input_scale"
 )
 
-// scales are the numbers by which the outputs of parts are multiplied; nil for none.
+// scales returns the numbers that multiply the outputs of parts; nil for none.
 func (l *Loader) scales(parts ...Part) []float32 {
 	if !slices.ContainsFunc(parts, func(p Part) bool { return l.hasScale(p.Name) }) {
 		return nil
@@ -33,10 +34,10 @@ func (l *Loader) scales(parts ...Part) []float32 {
 	return all
 }
 
-// hasScale says whether the tensor name.weight has a scale.
+// hasScale reports whether the tensor name.weight has a scale.
 func (l *Loader) hasScale(name string) bool { return l.metadata != nil && l.Has(name+scaleSuffix) }
 
-// scale is one of the scales of a tensor; 1 if it has none.
+// scale returns one of the scales of a tensor; 1 if it has none.
 func (l *Loader) scale(name string, experts, at int) float32 {
 	if !l.hasScale(name) {
 		return 1
@@ -51,14 +52,14 @@ func (l *Loader) scale(name string, experts, at int) float32 {
 	return all[at]
 }
 
-// hasNoUse says whether a tensor is for inputs in NVFP4.
+// hasNoUse reports whether a tensor is for inputs in NVFP4.
 func (l *Loader) hasNoUse(name string) bool {
 	of, ok := strings.CutSuffix(name, inputScaleSuffix)
 	return ok && l.metadata != nil && l.Has(of+".weight")
 }
 
-// ProductBias is the bias that a product by the matrix adds. With scales it is none, and Rescale
-// adds the bias.
+// ProductBias returns the bias that a product by the matrix has to add: none with scales, since
+// Rescale adds it.
 func (l *Linear) ProductBias() []float32 {
 	if l.Scales != nil {
 		return nil
@@ -66,7 +67,7 @@ func (l *Linear) ProductBias() []float32 {
 	return l.Bias
 }
 
-// Rescale makes the layer's outputs of a product with ProductBias: rows of Out elements.
+// Rescale computes the layer's outputs from a product with ProductBias: rows of Out elements.
 func (l *Linear) Rescale(pool *attn.Pool, dst attn.Tensor) error {
 	if l.Scales == nil {
 		return nil
@@ -81,7 +82,7 @@ func (l *Linear) Rescale(pool *attn.Pool, dst attn.Tensor) error {
 	return err
 }
 
-// Multiply computes the layer of rows.
+// Multiply computes the layer for rows.
 func (l *Linear) Multiply(pool *attn.Pool, dst, x attn.Tensor) error {
 	if err := pool.MulMatrix(dst, x, l.Matrix, l.ProductBias()); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (l *Linear) Multiply(pool *attn.Pool, dst, x attn.Tensor) error {
 	return l.Rescale(pool, dst)
 }
 
-// Multiply computes rows by the matrices that they have chosen: [experts of a row][rows].
+// Multiply multiplies rows by the matrices that they chose: [experts of a row][rows].
 func (e *Experts) Multiply(pool *attn.Pool, dst, x attn.Tensor, chosen attn.View[int32]) error {
 	if e.Scales == nil {
 		return pool.MulExperts(dst, x, e.Matrices, chosen, e.Biases)

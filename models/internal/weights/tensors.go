@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/safetensors"
 )
 
-// stored is one tensor of a safetensors or GGUF file.
+// stored is a tensor of a safetensors or GGUF file.
 type stored struct {
 	inFile
 	shape    []int
@@ -19,14 +19,14 @@ type stored struct {
 	used     bool
 }
 
-// inFile is what tensors of both kinds of files do.
+// inFile is the methods that tensors of both kinds of files have.
 type inFile interface {
 	Path() string
 	Bytes() ([]byte, error)
 	Release()
 }
 
-// source is what errors call the parts of a kind of file.
+// source is the words of errors for a kind of file.
 type source struct {
 	file, shapes, kind string
 	kinds              func() string
@@ -40,7 +40,7 @@ func (l *Loader) source() source {
 	return source{"safetensors file", "config.json", "dtype", floats}
 }
 
-// Open finds the tensors of the folder, in one file or in those that an index names.
+// Open finds the tensors of the folder, in one file or in the files that an index names.
 func (l *Loader) Open() {
 	l.tensors = map[string]*stored{}
 	if l.Err != nil {
@@ -70,11 +70,11 @@ func (l *Loader) openGGUF() {
 	}
 }
 
-// Has says whether a folder has a tensor.
+// Has reports whether the model has a tensor.
 func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
 
-// Kind is the type in which the folder keeps tensors: F32, which holds the numbers of all types, if
-// they have several, or one that is no format.
+// Kind returns the type in which the files keep tensors: F32, which holds all types exactly, if
+// they have several types, or a type that is no format.
 func (l *Loader) Kind(names ...string) attn.Format {
 	kind := attn.Format(-1)
 	for _, name := range names {
@@ -87,7 +87,7 @@ func (l *Loader) Kind(names ...string) attn.Format {
 	return kind
 }
 
-// Tensor reads a tensor that must have a shape.
+// Tensor reads a tensor of a shape.
 func (l *Loader) Tensor(name string, shape ...int) []float32 {
 	if l.Err == nil && l.Random != nil {
 		return l.Random(name, shape)
@@ -102,7 +102,7 @@ func (l *Loader) Tensor(name string, shape ...int) []float32 {
 	return x
 }
 
-// failTensor notes an error about a tensor.
+// failTensor records an error about a tensor.
 func (l *Loader) failTensor(t *stored, name string, err error) {
 	if err != nil {
 		l.Fail("%s: tensor %s: %w", t.Path(), name, err)
@@ -117,7 +117,7 @@ func product(shape []int) int {
 	return n
 }
 
-// stored finds a tensor, and its bytes as they are in its file, until Close.
+// stored finds a tensor and returns its bytes in the file, valid until Close.
 func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 	t = l.tensors[name]
 	switch {
@@ -139,7 +139,7 @@ func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 	return t, data
 }
 
-// check refuses a tensor of another shape, or of a type that is not read.
+// check refuses a tensor of another shape or of a type that is not supported.
 func (t *stored) check(shape []int, from source) error {
 	switch {
 	case !sameShape(t.shape, shape):
@@ -150,7 +150,7 @@ func (t *stored) check(shape []int, from source) error {
 	return nil
 }
 
-// sameShape compares shapes but for ones before them, which change no place of an element.
+// sameShape compares shapes without leading ones, which do not change the order of elements.
 func sameShape(a, b []int) bool { return slices.Equal(withoutOnes(a), withoutOnes(b)) }
 
 func withoutOnes(shape []int) []int {
@@ -160,9 +160,9 @@ func withoutOnes(shape []int) []int {
 	return shape
 }
 
-// CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
-// answer wrongly, but for those without effect: those of no elements, and some names, in which * is
-// for any letters.
+// CheckUsed refuses tensors that were not read, since a model that ignores them would answer
+// wrongly. Allowed are tensors without elements and the names in idle, in which * matches any
+// letters.
 func (l *Loader) CheckUsed(idle ...string) {
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
 		t := l.tensors[name]
@@ -180,9 +180,9 @@ func (l *Loader) CheckUsed(idle ...string) {
 // Close closes what Open opened.
 func (l *Loader) Close() {
 	if l.files != nil {
-		_ = l.files.Close() // they were only read
+		_ = l.files.Close() // it was only read
 	}
 	if l.pool != nil {
-		_ = l.pool.Close() // nobody uses it
+		_ = l.pool.Close() // no call uses it
 	}
 }
