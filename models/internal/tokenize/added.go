@@ -10,21 +10,21 @@ import (
 	ahocorasick "github.com/petar-dambovaliev/aho-corasick"
 )
 
-// addedToken is a token that is found in a text before words are.
+// addedToken is a token that is found in a text before the text is divided into words.
 type addedToken struct {
 	ID         int    `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // not within a word
-	Left       bool   `json:"lstrip"`      // the spaces before it belong to it
-	Right      bool   `json:"rstrip"`      // and the spaces after it
-	Normalized bool   `json:"normalized"`  // is found in the text that normalizers make
+	SingleWord bool   `json:"single_word"` // not found within a word
+	Left       bool   `json:"lstrip"`      // includes the spaces before it
+	Right      bool   `json:"rstrip"`      // includes the spaces after it
+	Normalized bool   `json:"normalized"`  // found in the text after normalizers
 	Special    bool   `json:"special"`
-	control    bool   // is not found in what users wrote
+	control    bool   // not found in text from users
 	from       string // the file that adds it, "" for the one with the vocabulary
 }
 
-// finder finds added tokens in linear time, of those that begin at a letter the longest: control
-// tokens in what is trusted of a text, others in all of it.
+// finder finds added tokens in linear time, the longest at each place: control tokens in the
+// trusted part of a text, others in all of it.
 type finder struct{ control, other *automaton }
 
 // automaton finds some tokens.
@@ -33,7 +33,8 @@ type automaton struct {
 	tokens []addedToken
 }
 
-// newFinder makes a finder of tokens that stand in texts as written, nil for none.
+// newFinder returns a finder of tokens, nil for none. written returns a token's text after the
+// normalizers that come first.
 func newFinder(tokens []addedToken, written func(content string) (string, error)) (*finder, error) {
 	if len(tokens) == 0 {
 		return nil, nil
@@ -71,13 +72,13 @@ func newAutomaton(tokens []addedToken, written func(content string) (string, err
 	return &automaton{builder.Build(patterns), tokens}, nil
 }
 
-// search is an automaton on its way through a text, with the next token that it has found.
+// search is the position of an automaton in a text, with the token that it found last.
 type search struct {
 	*automaton
 	text       []byte
 	token      *addedToken // nil for none
 	start, end int
-	done       bool // there are no more
+	done       bool // no more tokens
 }
 
 // from finds the first token from a place on.
@@ -91,7 +92,7 @@ func (s *search) from(at int) {
 	}
 }
 
-// firstToken is the first token of two searches from a place on, nil for none.
+// firstToken returns the first token of two searches from a place on, nil for none.
 func firstToken(a, b *search, from int) (token *addedToken, start, end int) {
 	a.from(from)
 	b.from(from)
@@ -101,13 +102,13 @@ func firstToken(a, b *search, from int) (token *addedToken, start, end int) {
 	return a.token, a.start, a.end
 }
 
-// before says whether the token comes before another one, or is the longer one in the same place.
+// before reports whether the token comes before another one, or is longer at the same place.
 func (s *search) before(other *search) bool {
 	return other.token == nil || s.token != nil &&
 		(s.start < other.start || s.start == other.start && s.end > other.end)
 }
 
-// section is a piece of a passage, in which added tokens are found.
+// section is a part of a passage, in which added tokens are looked for.
 type section struct {
 	piece
 	trusted string
@@ -120,14 +121,14 @@ func (f *finder) split(p section) (parts []section) {
 	}
 	control := &search{automaton: f.control, text: []byte(p.trusted)}
 	other := &search{automaton: f.other, text: []byte(p.text)}
-	at, from := 0, 0 // where the next part begins, and where to search
+	at, from := 0, 0 // the next part begins at at; the search continues from from
 	for {
 		token, start, end := firstToken(control, other, from)
 		if token == nil {
 			break
 		}
 		from = end
-		if start < at || // in spaces that the token before took
+		if start < at || // within spaces that belong to the token before
 			token.SingleWord && (endsInWord(p.text[:start]) || startsInWord(p.text[end:])) {
 			continue
 		}
@@ -149,7 +150,7 @@ func (f *finder) split(p section) (parts []section) {
 	return parts
 }
 
-// part is some bytes of a text.
+// part returns some bytes of the section.
 func (p *section) part(from, to int) section {
 	return section{piece{traced: p.slice(from, to), users: p.users, first: p.first && from == 0},
 		p.trusted[from:to]}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAddedTokens has each option alone. A token is <a>, of number 7, and a letter its own.
+// TestAddedTokens has each option alone. <a> is token 7, and each letter is a token.
 func TestAddedTokens(t *testing.T) {
 	const lower = `'normalizer': {'type': 'Lowercase'},`
 	const prepend = `'normalizer': {'type': 'Prepend', 'prepend': 'b'},`
@@ -26,7 +26,7 @@ func TestAddedTokens(t *testing.T) {
 		{"'single_word': true,", "", ".<a>.", []int{5, 7, 5}},
 		{"'normalized': false,", lower, "<a><A>B", []int{7, 9, 1, 9, 2}},
 		{"'normalized': true,", lower, "<a><A>B", []int{7, 7, 2}},
-		{"'normalized': true,", prepend, "b<a>", []int{2, 7}}, // found as b<a>
+		{"'normalized': true,", prepend, "b<a>", []int{2, 7}}, // found in b<a>
 		{"'normalized': false,", prepend, "a<a>a", []int{2, 1, 7, 2, 1}},
 		{"'special': true,", "", "<a><aa><a", []int{7, 8, 9, 1}},
 	} {
@@ -39,8 +39,8 @@ func TestAddedTokens(t *testing.T) {
 	}
 }
 
-// TestFinder compares with trying all tokens in each place, control tokens only where all letters
-// are trusted.
+// TestFinder compares with trying all tokens at each place, and control tokens only where all
+// letters are trusted.
 func TestFinder(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
@@ -99,7 +99,7 @@ func TestFinder(t *testing.T) {
 }
 
 // TestTokensBeyondTheVocabulary reads a file that has more tokens than the model, as published ones
-// do, and refuses these tokens only.
+// do, and refuses only texts with these tokens.
 func TestTokensBeyondTheVocabulary(t *testing.T) {
 	tokenizer := tokenizerOf(t, `{'added_tokens': [{'id': 1000, 'content': '[PAD]'}],
 		'model': {'merges': [], 'vocab': {'a': 1}}}`)

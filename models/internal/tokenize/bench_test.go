@@ -13,11 +13,11 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// prose is a text of many words, as people write them.
+// prose is a text of many words, as people write it.
 var prose = strings.Repeat("The quick brown fox jumps over 13 lazy dogs, and doesn't stop: déjà "+
 	"vu! Der Müller mahlt 1,500 Säcke; 中文字 between. What's naïve about   spaces\n\nand lines? ", 300)
 
-// benchmarked are files of tokenizers of all kinds with the words of prose.
+// benchmarked are files of all kinds of tokenizers, with the words of prose.
 func benchmarked() map[string]any {
 	type object = map[string]any
 	letterwise := func(words []string) (vocabulary object, merges []string) {

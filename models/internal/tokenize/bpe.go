@@ -16,10 +16,10 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// readBPE reads a tokenizer with a byte-pair encoding: bytes as letters, as GPT-2 and Llama 3 have
-// it, or text whose spaces are ▁, with bytes for what the vocabulary lacks, as Llama 2 has it. Of
-// an encoder eos_token may end answers that nobody gives, and another token texts, as
-// Qwen3-Embedding has it.
+// readBPE reads a tokenizer with a byte-pair encoding: with bytes as letters, as in GPT-2 and Llama
+// 3, or text with ▁ for spaces and bytes for what the vocabulary lacks, as in Llama 2. For an
+// encoder, which gives no answers, eos_token may differ from the token after texts, as in
+// Qwen3-Embedding.
 func readBPE(l *weights.Loader, u usage) (*Tokenizer, *tokenizerConfig) {
 	t, config := readFile(l, &tokenizerFile[bpeModel]{}, u)
 	if l.Err == nil {
@@ -28,24 +28,24 @@ func readBPE(l *weights.Loader, u usage) (*Tokenizer, *tokenizerConfig) {
 	return t, config
 }
 
-// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
-// the list first.
+// pairs is the vocabulary of a byte-pair encoding, and the pairs that merge into one token, the
+// earliest in the list first.
 type pairs struct {
 	bpeModel
 	merges map[twoTokens]merged
 }
 
-// twoTokens are tokens that follow each other, the first in the upper half: maps of whole words are
-// faster, and a start is waiting.
+// twoTokens are two neighbouring tokens, the first in the upper half: maps with one word as a key
+// are faster, and the user waits for this map at a start.
 type twoTokens uint64
 
-// areTokens reports whether numbers, joined by or, may be of tokens that merge: whoever encodes a
-// text refuses what a model does not have.
+// areTokens reports whether numbers, combined by or, can be tokens that merge. Encoding refuses
+// tokens that the model does not have.
 func areTokens(id int) bool { return uint(id) <= math.MaxInt32 }
 
 func tokensOf(a, b int) twoTokens { return twoTokens(a)<<32 | twoTokens(b) }
 
-// merged is the token that two become, and the place of their pair in the list.
+// merged is the token of a merged pair, and the pair's place in the list.
 type merged struct{ rank, id int32 }
 
 // bpeModel is the model of a tokenizer.json.
@@ -54,29 +54,30 @@ type bpeModel struct {
 	Vocab        map[string]int `json:"vocab"`
 	Merges       []merge        `json:"merges"`
 	ByteFallback bool           `json:"byte_fallback"`
-	IgnoreMerges bool           `json:"ignore_merges"` // where a whole word is a token
+	IgnoreMerges bool           `json:"ignore_merges"` // if a whole word is a token
 	Unknown      string         `json:"unk_token"`
 	FuseUnknown  bool           `json:"fuse_unk"`
-	Prefix       string         `json:"continuing_subword_prefix"` // of letters but the first
+	Prefix       string         `json:"continuing_subword_prefix"` // of letters, except the first
 	Suffix       string         `json:"end_of_word_suffix"`        // of the last letter
 
-	// of SentencePiece, instead of merges: any two tokens become one that is made, best scores first
+	// of SentencePiece, instead of merges: any two tokens whose texts together are a made token merge,
+	// best scores first
 	Scores []float32         `json:"-"`
-	made   func(id int) bool // whether a token may be made of two
+	made   func(id int) bool // whether a token may be the result of a merge
 }
 
-// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+// UnmarshalJSON reads the type first: the allowed keys depend on it.
 func (m *bpeModel) UnmarshalJSON(data []byte) error {
 	if kind := typeOf(data); kind != "BPE" && kind != "" {
 		return fmt.Errorf("the model is of type %q, want BPE", kind)
 	}
 	type plain bpeModel
-	// other values make tokens by chance
+	// other values of dropout make tokens random
 	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}})
 }
 
-// merge is a pair of tokens that become one: a list of two strings, or in older files one with a
-// space between.
+// merge is a pair of tokens that merge: a list of two strings, or in older files both with a space
+// between.
 type merge [2]string
 
 func (m *merge) UnmarshalJSON(data []byte) error {
@@ -95,7 +96,7 @@ func (m *bpeModel) vocabulary() map[string]int { return m.Vocab }
 
 func (m *bpeModel) build() (model, error) {
 	p := &pairs{*m, make(map[twoTokens]merged, len(m.Merges))}
-	p.Merges = nil // are in the map
+	p.Merges = nil // the map has them
 	if m.Scores != nil {
 		p.score()
 		return p, nil
@@ -120,14 +121,15 @@ func (p *pairs) number(text string) (id int, ok bool) {
 
 func (p *pairs) unknown() (id int, ok bool) { return p.number(p.Unknown) }
 
-// foundMerge is a merge in tokens, if the vocabulary has them.
+// foundMerge is a merge as token numbers, if the vocabulary has them.
 type foundMerge struct {
 	two   twoTokens
 	id    int32
 	known bool
 }
 
-// find finds all merges in the vocabulary: on all cores, since that is most of a tokenizer's time.
+// find looks up all merges in the vocabulary, on all cores: it is most of the time to read a
+// tokenizer.
 func (m *bpeModel) find() []foundMerge {
 	all := make([]foundMerge, len(m.Merges))
 	const each = 1 << 13
@@ -149,14 +151,14 @@ func (m *bpeModel) find() []foundMerge {
 	return all
 }
 
-// whole is what a merge makes, in the memory of text.
+// whole returns the text of a merge's result, in the memory of text.
 func (m *bpeModel) whole(text []byte, i int) []byte {
 	text = append(text[:0], m.Merges[i][0]...)
 	return append(text, strings.TrimPrefix(m.Merges[i][1], m.Prefix)...)
 }
 
-// score makes a pair of each two tokens that are one together. Those of equal scores have the same
-// rank, so that the leftmost in a text is first.
+// score makes a pair of any two tokens that together are a token. Pairs of equal scores have the
+// same rank, so that the leftmost in a text merges first.
 func (p *pairs) score() {
 	best := slices.Clone(p.Scores)
 	slices.SortFunc(best, func(a, b float32) int { return cmp.Compare(b, a) })
@@ -203,10 +205,10 @@ func (p *pairs) word(e *encoded, w traced) error {
 	return err
 }
 
-// letters are the tokens of a word before any pair is merged, and where each starts if somebody
-// asks.
+// letters returns the tokens of a word before any merge. It sets where each starts if starts is not
+// nil.
 func (p *pairs) letters(word string, starts *[]int) (ids []int, err error) {
-	unknown := false // the last letter
+	unknown := false // whether the last letter was
 	for from, r := range word {
 		end := from + len(string(r))
 		letter := word[from:end]
@@ -238,7 +240,7 @@ func (p *pairs) letters(word string, starts *[]int) (ids []int, err error) {
 	return ids, nil
 }
 
-// known are the tokens of a letter: its own, or one for each byte.
+// known returns the tokens of a letter: its own token, or one for each byte.
 func (p *pairs) known(letter string) (ids []int, ok bool) {
 	if id, ok := p.Vocab[letter]; ok {
 		return []int{id}, true
@@ -253,11 +255,11 @@ func (p *pairs) known(letter string) (ids []int, ok bool) {
 	return ids, true
 }
 
-// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
-// are a linked list and pairs a heap, so that the time is n log n. A token starts where its first
-// one did.
+// mergeAll merges the pair of the lowest rank, leftmost first, until no pair is left. Tokens are a
+// linked list and pairs a heap, so that the time is n log n. A merged token starts where its first
+// token did.
 func (p *pairs) mergeAll(ids []int, starts *[]int) []int {
-	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
+	last, next := make([]int, len(ids)), make([]int, len(ids)) // last is −1 before the first
 	var queue candidates
 	consider := func(i int) {
 		if i < 0 || next[i] == len(ids) {
@@ -278,7 +280,7 @@ func (p *pairs) mergeAll(ids []int, starts *[]int) []int {
 	for len(queue) > 0 {
 		c := heap.Pop(&queue).(candidate)
 		i, j := c.at, next[c.at]
-		if j == len(ids) || tokensOf(ids[i], ids[j]) != c.pair { // one has changed since
+		if j == len(ids) || tokensOf(ids[i], ids[j]) != c.pair { // one of them has changed since
 			continue
 		}
 		ids[i], ids[j], next[i] = int(c.id), gone, next[j]
@@ -301,14 +303,14 @@ func (p *pairs) mergeAll(ids []int, starts *[]int) []int {
 	return left
 }
 
-// candidate is a pair that may become one token, and where its first one is.
+// candidate is a pair that may merge, and the place of its first token.
 type candidate struct {
 	merged
 	pair twoTokens
 	at   int
 }
 
-// candidates are a heap: the lowest rank first, and of one rank the leftmost.
+// candidates is a heap: the lowest rank first, and for equal ranks the leftmost.
 type candidates []candidate
 
 func (c candidates) Len() int      { return len(c) }

@@ -16,7 +16,7 @@ import (
 // llama3 is the pattern of Llama 3's tokenizer.json.
 const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// loaderOf has a folder with files, in which ' is for ".
+// loaderOf returns a loader of a folder with these files, in which ' stands for ".
 func loaderOf(t testing.TB, files map[string]string) *weights.Loader {
 	t.Helper()
 	folder := t.TempDir()
@@ -45,7 +45,7 @@ func loadBPE(t *testing.T, folder string, vocab int) *Tokenizer {
 	return b
 }
 
-// encodeAll is the tokens of a text with control tokens and what stands around it.
+// encodeAll returns the tokens of a trusted text with the tokens around it.
 func encodeAll(tokenizer *Tokenizer, text string) ([]int, error) {
 	tokens, err := tokenizer.PromptControl(text)
 	return wide(tokens), err
@@ -120,11 +120,11 @@ func TestEncode(t *testing.T) {
 		json, text string
 		want       []int
 	}{
-		{llama2, "abc", []int{17}}, // (▁a)(bc), as ab comes after bc
+		{llama2, "abc", []int{17}}, // (▁a)(bc): bc merges before ab
 		{llama2, "a abc b", []int{14, 17, 10, 12}},
 		{llama2, "é", []int{10, 20, 21}},           // as bytes
-		{llama2, "ü", []int{10, 0}},                // of which the vocabulary lacks one
-		{llama2, "a<s>>a<s>", []int{14, 2, 14, 1}}, // the longer one
+		{llama2, "ü", []int{10, 0}},                // the vocabulary lacks one of them
+		{llama2, "a<s>>a<s>", []int{14, 2, 14, 1}}, // the longer one wins
 		{metaspace(`'prepend_scheme': 'first', 'split': true`), "a a<s>a", []int{14, 14, 1, 11}},
 		{metaspace(`'prepend_scheme': 'first', 'split': false`), " a a", []int{10, 15, 11}},
 		{metaspace(`'prepend_scheme': 'always'`), "a<s>a", []int{14, 1, 14}},
@@ -137,7 +137,7 @@ func TestEncode(t *testing.T) {
 		{metaspace(`'split': true`), "a", []int{14}}, // always
 		{unknowns(`'fuse_unk': false`), "axxbx", []int{1, 0, 0, 2, 0}},
 		{unknowns(`'fuse_unk': true`), "axxbx", []int{1, 0, 2, 0}},
-		{unknowns(`'fuse_unk': true`), "xx?x", []int{0, 0, 0}}, // the second was known
+		{unknowns(`'fuse_unk': true`), "xx?x", []int{0, 0, 0}}, // the second was known before
 		{unknowns(`'continuing_subword_prefix': '@'`), "aba", []int{1, 8}},
 		{unknowns(`'end_of_word_suffix': '/'`), "aab", []int{1, 1, 6}},
 		{unknowns(`'end_of_word_suffix': '/'`), "b", []int{6}},
@@ -173,7 +173,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestMergeAll compares with looking for the best pair again after each one.
+// TestMergeAll compares with searching the best pair again after each merge.
 func TestMergeAll(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
@@ -208,7 +208,7 @@ func TestMergeAll(t *testing.T) {
 	}
 }
 
-// TestLongWord has a word that took a minute when each merge looked at all pairs.
+// TestLongWord has a word that would need a minute if each merge looked at all pairs.
 func TestLongWord(t *testing.T) {
 	tokenizer := tokenizerOf(t, `{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3, 'b': 4},
 		'merges': ['a a', 'aa aa']}}`)

@@ -8,24 +8,24 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/pattern"
 )
 
-// budget is what the stages of a tokenizer may make of a text. What they do is counted and never
-// timed, so that a text has the same tokens, or the same error, on every machine.
+// budget bounds what the stages of a tokenizer make of a text. Work is counted and not timed, so
+// that a text has the same tokens, or the same error, on every machine.
 type budget struct {
-	bytes   int           // of all pieces
-	steps   pattern.Steps // that are left for patterns
-	dropped bool          // normalizers have dropped the beginning of the piece
+	bytes   int           // of all pieces so far
+	steps   pattern.Steps // left for patterns
+	dropped bool          // normalizers dropped the beginning of the piece
 }
 
-// A text of n bytes may become mostGrowth·n + freeGrowth bytes. The longest decomposition that
-// Unicode has is 11 for one.
+// A text of n bytes may become at most mostGrowth·n + freeGrowth bytes. The longest decomposition
+// in Unicode has 11 bytes for one.
 const mostGrowth, freeGrowth = 16, 1024
 
-// budgetFor is for a text of some bytes.
+// budgetFor returns the budget for a text of some bytes.
 func budgetFor(bytes int) *budget {
 	return &budget{bytes: mostGrowth*bytes + freeGrowth, steps: pattern.StepsFor(bytes)}
 }
 
-// grown refuses texts that a tokenizer made much longer than they were.
+// grown refuses texts that have become longer than most.
 func grown[N int | int64](size N, most int) error {
 	if int64(size) > int64(most) {
 		return fmt.Errorf("the tokenizer makes a text much longer, want at most %d bytes of each byte "+
@@ -62,7 +62,7 @@ func (b *budget) without(t traced, drop func(rune) bool) traced {
 	})
 }
 
-// split applies a pre-tokenizer to what is text.
+// split applies a pre-tokenizer to the pieces that are text.
 func (b *budget) split(pieces []piece, stage preTokenizer) (parts []piece, err error) {
 	size := 0
 	for _, p := range pieces {

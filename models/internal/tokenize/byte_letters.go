@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for
-// letters from U+0100 on.
+// letters has the letter of each byte in a vocabulary of bytes: printable ones stand for
+// themselves, the others are letters from U+0100 on.
 var letters, bytesOf = func() (letters [256]rune, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	next := rune(256)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// chatTemplates are a template for conversations, or several by their names.
+// chatTemplates is one template for conversations, or several by name.
 type chatTemplates map[string]string
 
 // usualTemplate is the name of the template that transformers uses.
@@ -42,8 +42,8 @@ func (c *chatTemplates) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// chatTemplate finds the template of a folder, in a file of its own or in tokenizer_config.json, as
-// transformers does: the file comes first.
+// chatTemplate finds the template of a folder, in a file of its own or else in
+// tokenizer_config.json, as transformers does.
 func chatTemplate(l *weights.Loader, c *tokenizerConfig) Template {
 	t := Template{Begin: c.Start.Content, End: c.Stop.Content}
 	const file = "chat_template.jinja"

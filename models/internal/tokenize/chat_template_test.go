@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestConversationsOfFolders has templates where transformers finds them.
+// TestConversationsOfFolders has templates in the places where transformers looks.
 func TestConversationsOfFolders(t *testing.T) {
 	const begins = `"add_bos_token": true, "bos_token": "<b>", `
 	for _, c := range []struct {
 		config, file string
-		want         any // the tokens, or what the error says
+		want         any // tokens, or a part of the error
 	}{
 		{`"chat_template": "{% for m in messages %}{{ m.content }}b{% endfor %}"`, "", []int{1, 2}},
 		{`"chat_template": [{"name": "rag", "template": "b"}, {"name": "default", "template": "a"}]`, "",
@@ -23,7 +23,7 @@ func TestConversationsOfFolders(t *testing.T) {
 		{`"legacy": null`, "ab", []int{1, 2}},
 		{begins + `"chat_template": "a"`, "", []int{5, 1}},
 		{begins + `"chat_template": "{{ bos_token }}a"`, "", []int{5, 1}},
-		{`"bos_token": "<b>", "chat_template": "a"`, "", []int{1}}, // as transformers
+		{`"bos_token": "<b>", "chat_template": "a"`, "", []int{1}}, // as in transformers
 		{`"chat_template": [{"name": "rag", "template": "b"}]`, "",
 			"none that is called default, but rag"},
 		{`"chat_template": null`, "", "none"},

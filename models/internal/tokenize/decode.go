@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// decoder turns a token's text into what a reader sees.
+// decoder turns a token's text into text for a reader.
 type decoder interface {
 	decode(token string, at position) string
 }
 
-// position is where a token is in a text. A token of an answer is neither the first nor the last:
-// what a decoder does at the ends of a text is not done to it.
+// position is the place of a token in a text. A token of an answer is neither first nor last:
+// decoders that change the ends of a text do not apply to it.
 type position struct {
 	first, last bool
-	added       bool // it was found before the model found others
+	added       bool // found before the model found others
 }
 
 var decoderKinds = stageKinds[decoder]{"decoder", "decoders", map[string]func() decoder{
@@ -29,17 +29,17 @@ var decoderKinds = stageKinds[decoder]{"decoder", "decoders", map[string]func() 
 	"WordPiece":    func() decoder { return &joinedPieces{Prefix: "##", Cleanup: true} },
 }}
 
-// byteLetters has bytes for letters.
+// byteLetters turns letters into bytes.
 type byteLetters struct{ trimmed }
 
 func (*byteLetters) decode(token string, at position) string {
-	if at.added { // whose text is as it is
+	if at.added { // its text is as it is
 		return token
 	}
 	return lettersToBytes(token)
 }
 
-// spaces has spaces where Metaspace shows them, and none where it puts one before a text.
+// spaces turns ▁ into a space, and drops the one that Metaspace puts before a text.
 type spaces struct{ metaspace }
 
 func (s *spaces) decode(token string, at position) string {
@@ -63,7 +63,7 @@ func (r *replaceLetters) prepare() error {
 	return nil
 }
 
-// byteTokens are bytes in the form <0x0A>.
+// byteTokens turns tokens such as <0x0A> into bytes.
 type byteTokens struct{}
 
 func (*byteTokens) decode(token string, _ position) string {
@@ -74,13 +74,13 @@ func (*byteTokens) decode(token string, _ position) string {
 	return token
 }
 
-// fuse makes one text of all tokens.
+// fuse joins all tokens into one text.
 type fuse struct{}
 
 func (*fuse) decode(token string, _ position) string { return token }
 
-// stripBeginning removes letters from the beginning of a whole text. Before a Fuse it would be from
-// each token, which checkStrips refuses.
+// stripBeginning removes letters from the beginning of a whole text. Before a Fuse it would remove
+// them from each token, which checkStrips refuses.
 type stripBeginning struct {
 	Content string `json:"content"`
 	Start   int    `json:"start"`
@@ -121,10 +121,10 @@ func (s *suffix) prepare() error {
 	return nil
 }
 
-// joinedPieces has a space before each token that does not continue a word.
+// joinedPieces puts a space before each token that does not continue a word.
 type joinedPieces struct {
 	Prefix  string `json:"prefix"`  // of tokens that do
-	Cleanup bool   `json:"cleanup"` // no space before punctuation marks and what is left out of words
+	Cleanup bool   `json:"cleanup"` // no space before punctuation marks and in contractions
 }
 
 func (j *joinedPieces) decode(token string, at position) string {
@@ -139,11 +139,12 @@ func (j *joinedPieces) decode(token string, at position) string {
 	return token
 }
 
-// cleanup is what Hugging Face's tokenizers replace in each token, one after the other there.
+// cleanup has the replacements that Hugging Face's tokenizers make in each token, one after the
+// other.
 var cleanup = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't",
 	"n't", " 'm", "'m", " do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re")
 
-// usualDecoders are the decoders of files that have none: they undo what other stages do.
+// usualDecoders returns the decoders for files without any: they undo the other stages.
 func (t *Tokenizer) usualDecoders() []decoder {
 	if w, ok := t.model.(*wordPiece); ok {
 		return []decoder{&joinedPieces{Prefix: w.Prefix}}
@@ -164,7 +165,7 @@ func (t *Tokenizer) usualDecoders() []decoder {
 	return []decoder{&byteTokens{}, space}
 }
 
-// checkStrips refuses a Strip before any Fuse, as it would be of each token.
+// checkStrips refuses a Strip before any Fuse, since it would apply to each token.
 func checkStrips(decoders []decoder) error {
 	for _, d := range decoders {
 		switch d.(type) {
@@ -177,7 +178,7 @@ func checkStrips(decoders []decoder) error {
 	return nil
 }
 
-// Bytes is what a token adds to an answer, which may be part of a letter only. Special tokens have
+// Bytes returns what a token adds to an answer, which may be part of a letter. Special tokens have
 // their texts.
 func (t *Tokenizer) Bytes(id int32) string {
 	text := t.text(int(id))
@@ -190,7 +191,7 @@ func (t *Tokenizer) Bytes(id int32) string {
 	return text
 }
 
-// Decode is the bytes of a text that is made of tokens. Special ones are left out.
+// Decode returns the bytes of the text of tokens. It omits special tokens.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var parts []string
 	var added []bool

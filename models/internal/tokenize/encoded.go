@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// encoded are the tokens of a text, and where they are if somebody asks.
+// encoded is the tokens of a text, and their places if these are wanted.
 type encoded struct {
 	ids   []int
 	spans []origin
-	trace *trace // nil if nobody asks
+	trace *trace // nil if places are not wanted
 }
 
-// trace is what spans of tokens are made with.
+// trace is the data for spans of tokens.
 type trace struct {
-	text  string // as it was given
+	text  string // the original
 	trims []trim
 }
 
-// add appends the token of some bytes of a word.
+// add appends a token that is some bytes of a word.
 func (e *encoded) add(id int, word traced, start, end int) {
 	e.ids = append(e.ids, id)
 	if e.trace != nil {
@@ -31,7 +31,7 @@ func (e *encoded) add(id int, word traced, start, end int) {
 	}
 }
 
-// keep drops all tokens but the first.
+// keep drops all but the first tokens.
 func (e *encoded) keep(tokens int) {
 	e.ids = e.ids[:tokens]
 	if e.trace != nil {
@@ -40,17 +40,17 @@ func (e *encoded) keep(tokens int) {
 }
 
 // trim is a post-processor that removes spaces from the ends of spans.
-type trim struct{ addSpace bool } // the pre-tokenizer puts one before texts
+type trim struct{ addSpace bool } // the pre-tokenizer puts a space before texts
 
-// apply trims the span of a token, as process_offsets of Hugging Face's tokenizers does. That
-// removes a letter where the space of the token was put before the text. Here it stays, so that
+// apply trims the span of a token, as process_offsets of Hugging Face's tokenizers does. Theirs
+// removes a letter where the token's space was put before the text; here the letter stays, so that
 // spans ascend.
 func (t trim) apply(span origin, text, token string, first bool) origin {
 	before := shownSpaces(token, strings.TrimLeftFunc)
 	after := shownSpaces(token, strings.TrimRightFunc)
 	only := before == utf8.RuneCountInString(token)
 	if before == 1 && t.addSpace && (first || span.start == 0) {
-		before = 0 // it is none of the text
+		before = 0 // the space is not part of the text
 	}
 	for ; before > 0; before-- {
 		r, size := utf8.DecodeRuneInString(text[span.start:span.end])
@@ -72,10 +72,10 @@ func (t trim) apply(span origin, text, token string, first bool) origin {
 	return span
 }
 
-// shownSpaces is how many spaces a token has at an end.
+// shownSpaces returns how many spaces a token has at an end.
 func shownSpaces(token string, cut func(string, func(rune) bool) string) int {
 	return utf8.RuneCountInString(token) - utf8.RuneCountInString(cut(token, isShownSpace))
 }
 
-// isShownSpace says whether a letter is a space, or shows one among bytes as letters.
+// isShownSpace reports whether a letter is a space, or stands for one among the letters of bytes.
 func isShownSpace(r rune) bool { return unicode.IsSpace(r) || r == letters[' '] }

@@ -2,17 +2,18 @@ package tokenize
 
 import "slices"
 
-// endKind is what ends with a token.
+// endKind is what a token ends.
 type endKind int
 
 const (
 	endOfText endKind = iota + 1
 	endOfTurn
-	endOfMessage // after which a tool answers
+	endOfMessage // a tool answers after it
 )
 
 // endTexts are the texts of tokens that end an answer in published models of all families. Many
-// files name only one of a model's as the end, so that llama.cpp, too, ends answers at such texts.
+// files name only one of several such tokens as the end; llama.cpp, too, ends answers at these
+// texts.
 var endTexts = map[string]endKind{
 	"<|endoftext|>": endOfText, "<|end_of_text|>": endOfText, "[EOS]": endOfText,
 	"<｜end▁of▁sentence｜>": endOfText, "<|return|>": endOfText, "<|flush|>": endOfText,
@@ -22,27 +23,27 @@ var endTexts = map[string]endKind{
 	"<|eom_id|>":         endOfMessage, "<|call|>": endOfMessage, "<|calls|>": endOfMessage,
 }
 
-// In vocabularies with one of answerEnds an answer has several messages, each of which ends with
-// messageEnd, analysis before the final one. Elsewhere it ends a turn.
+// In vocabularies with one of answerEnds an answer consists of messages that end with messageEnd:
+// analysis, then the final one. In others messageEnd ends a turn.
 const messageEnd = "<|end|>"
 
 var answerEnds = []string{"<|return|>", "<|call|>", "<|calls|>", "<|flush|>"}
 
-// Ends are the tokens that a model's files say by their numbers end an answer.
+// Ends are the tokens that end an answer because numbers in a model's files say so.
 type Ends struct {
 	Tokens        []int
-	All           bool // a list names several, and so all of them
-	Turn, Message bool // a key of its own names the one for this
+	All           bool // a list names several, which are then all of them
+	Turn, Message bool // a key of its own names the token for it
 }
 
-// namesAll says whether numbers leave no room for another token of some kind.
+// namesAll reports whether the numbers exclude further tokens of a kind.
 func (e *Ends) namesAll(kind endKind) bool {
 	return e.All || kind == endOfTurn && e.Turn || kind == endOfMessage && e.Message
 }
 
-// Ends are all tokens that end an answer: those that numbers name, the one that the tokenizer's
-// files name as the end, and added ones, control tokens among them, whose texts mean it and that
-// no number contradicts.
+// Ends returns all tokens that end an answer: those that numbers name, the one that the tokenizer's
+// files name as the end, and added and control tokens whose texts mean an end and that no number
+// contradicts.
 func (t *Tokenizer) Ends(known Ends) []int {
 	var byText []int
 	messages := t.hasMessages()
@@ -60,10 +61,10 @@ func (t *Tokenizer) Ends(known Ends) []int {
 	return Union(known.Tokens, byText)
 }
 
-// EndTokens are all tokens that end an answer, by what Named says of them.
+// EndTokens returns all tokens that end an answer, by Named.
 func (t *Tokenizer) EndTokens() []int32 { return narrow(t.Ends(t.Named)) }
 
-// hasMessages says whether an answer may have several messages.
+// hasMessages reports whether an answer may consist of several messages.
 func (t *Tokenizer) hasMessages() bool {
 	for id := range t.added {
 		if slices.Contains(answerEnds, t.text(id)) {
@@ -73,7 +74,7 @@ func (t *Tokenizer) hasMessages() bool {
 	return false
 }
 
-// Union is the tokens of all lists, each once, in their order.
+// Union returns the tokens of all lists, each once, in their order.
 func Union(lists ...[]int) (all []int) {
 	for _, token := range slices.Concat(lists...) {
 		if !slices.Contains(all, token) {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// preGGUF is how a kind of tokenizer cuts texts into words, and what else its name implies.
+// preGGUF is how a kind of tokenizer divides texts into words, and what else its name implies.
 type preGGUF struct {
 	patterns     []string
-	ignoreMerges bool // where a whole word is a token
+	ignoreMerges bool // if a whole word is a token
 	addBegin     bool // unless the file says otherwise
 	normal       bool // texts become NFC first
 }
 
-// The patterns of published models' tokenizer.json.
+// Patterns of published models' tokenizer.json.
 const (
 	llama3Words = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|` +
 		` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -33,7 +33,7 @@ const (
 	deepseek3Words = `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_\x60{|}~][A-Za-z]+|` +
 		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|` +
 		`\s*[\r\n]+|\s+(?!\S)|\s+`
-	// letters that have cases, when DeepSeek's first tokenizer was made
+	// the letters that had cases when DeepSeek's first tokenizer was made
 	casedLetters = "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293" +
 		"\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c" +
 		"\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5" +
@@ -54,8 +54,8 @@ var (
 	qwen2GGUF  = preGGUF{patterns: []string{qwen2Words}, normal: true}
 )
 
-// preTokenizersGGUF are the values of tokenizer.ggml.pre that are known. Others would cut texts in
-// places that the model was not trained with.
+// preTokenizersGGUF are the known values of tokenizer.ggml.pre. Unknown ones are errors, since
+// texts would be divided in other places than in training.
 var preTokenizersGGUF = map[string]preGGUF{
 	"llama-bpe": llama3GGUF, "llama-v3": llama3GGUF, "llama3": llama3GGUF, "falcon3": llama3GGUF,
 	"smaug-bpe": {patterns: []string{llama3Words}},
@@ -65,11 +65,12 @@ var preTokenizersGGUF = map[string]preGGUF{
 	"qwen35": {patterns: []string{qwen35Words}, normal: true},
 	"gpt-4o": {patterns: []string{o200kWords}}, "llama4": {patterns: []string{o200kWords}},
 	"deepseek-v3": {patterns: []string{`\p{N}{1,3}`, "[一-\u9fa5\u3040-ゟ゠-ヿ]+", deepseek3Words}},
-	// whose third pattern has :-~, and so all letters of ASCII. Digits are cut one by one, as its
-	// tokenizer.json says; llama.cpp keeps them together, where no published vocabulary joins them.
+	// The third pattern has :-~, and so all letters of ASCII. Digits are divided one by one, as in its
+	// tokenizer.json; llama.cpp keeps them together, which makes no difference in published
+	// vocabularies.
 	"deepseek-llm": {patterns: []string{`[\r\n]`, `\s?[` + casedLetters + `]+`,
 		"\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", `\s+$`, "[一-\u9fa5\u0800-一가-\ud7ff]+", `\p{N}`}},
-	// what converters write for a tokenizer that they do not know: Falcon's words
+	// converters write this for unknown tokenizers: Falcon's words
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"smollm":  {patterns: []string{`\p{N}`, gpt2}},
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Vocabulary is what the metadata of a GGUF file says of tokens, under "tokenizer.".
+// Vocabulary is the tokenizer in the metadata of a GGUF file, under "tokenizer.".
 type Vocabulary struct {
 	Model    string    `json:"ggml.model"`
 	Pre      string    `json:"ggml.pre"`
@@ -31,8 +31,8 @@ type Vocabulary struct {
 	Rerank   string    `json:"chat_template.rerank"`
 }
 
-// vocabularyIdle are keys without effect: tokens for other tasks, which texts may have, and what
-// other programs read instead.
+// vocabularyIdle are keys without effect: tokens for other tasks, which texts may have, and data
+// that other programs read instead.
 var vocabularyIdle = strictjson.Idle{
 	"ggml.padding_token_id": nil, "ggml.mask_token_id": nil, "ggml.cls_token_id": nil,
 	"ggml.seperator_token_id": nil, "ggml.separator_token_id": nil, "ggml.add_sep_token": {"false"},
@@ -64,7 +64,7 @@ func ReadVocabulary(l *weights.Loader) *Vocabulary {
 	return v
 }
 
-// complete sets what is left out to what llama.cpp assumes, and refuses contradictions.
+// complete sets defaults as llama.cpp does, and refuses contradictions.
 func (v *Vocabulary) complete() error {
 	n := len(v.Tokens)
 	if v.Model != "gpt2" && v.Model != "llama" {
@@ -135,7 +135,7 @@ func (v *Vocabulary) completeModel() error {
 	return nil
 }
 
-// Stop are the tokens that end an answer because a key says so.
+// Stop returns the tokens that end an answer by a key.
 func (v *Vocabulary) Stop() []int {
 	var lists [][]int
 	for _, id := range []*int{v.End, v.Turn, v.Message} {
@@ -146,7 +146,7 @@ func (v *Vocabulary) Stop() []int {
 	return Union(append(lists, v.Ends)...)
 }
 
-// Named says what the keys leave to the texts of tokens.
+// Named returns the tokens that end an answer by their numbers.
 func (v *Vocabulary) Named() Ends {
 	return Ends{Tokens: v.Stop(), All: len(v.Ends) > 1, Turn: v.Turn != nil, Message: v.Message != nil}
 }
@@ -168,7 +168,7 @@ func FromGGUF(l *weights.Loader) *Tokenizer {
 	}
 }
 
-// kindGGUF is the kind of tokenizer in a GGUF file.
+// kindGGUF returns the kind of tokenizer in a GGUF file.
 func kindGGUF(l *weights.Loader) string {
 	var kind struct {
 		Model string `json:"ggml.model"`
@@ -177,7 +177,7 @@ func kindGGUF(l *weights.Loader) string {
 	return kind.Model
 }
 
-// VocabularyBPE is the byte-pair encoding of a vocabulary.
+// VocabularyBPE makes the byte-pair encoding of a vocabulary.
 func VocabularyBPE(l *weights.Loader, v *Vocabulary) *Tokenizer {
 	t := &Tokenizer{file: metadata}
 	if l.Err != nil {
@@ -204,7 +204,7 @@ func VocabularyBPE(l *weights.Loader, v *Vocabulary) *Tokenizer {
 	return t
 }
 
-// metadata is what errors call the file of a GGUF file's tokenizer.
+// metadata is the name in errors for a GGUF file's tokenizer.
 const metadata = "the metadata"
 
 // hide makes tokens special by their types.
@@ -216,14 +216,14 @@ func (t *Tokenizer) hide(types []int) {
 	}
 }
 
-// ReadTextsOfBPE reads the tokenizer of a decoder in a GGUF file for vectors and scores, and what
-// the file says of it.
+// ReadTextsOfBPE reads the tokenizer of a decoder for embeddings and scores from a GGUF file, and
+// the file's vocabulary.
 func ReadTextsOfBPE(l *weights.Loader, positions int) (*Texts, *Vocabulary) {
 	v := ReadVocabulary(l)
 	return &Texts{VocabularyBPE(l, v), positions}, v
 }
 
-// EndsTexts says why texts do not end in the token with a text, nil if they do.
+// EndsTexts returns why texts do not end with the token of a text, nil if they do.
 func (v *Vocabulary) EndsTexts(text string) error {
 	const add, number = "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id"
 	switch {
@@ -237,7 +237,7 @@ func (v *Vocabulary) EndsTexts(text string) error {
 	return nil
 }
 
-// text is the text of a token, "" for no token.
+// text returns the text of a token, "" for nil.
 func (v *Vocabulary) text(id *int) string {
 	if id == nil {
 		return ""
@@ -245,12 +245,12 @@ func (v *Vocabulary) text(id *int) string {
 	return v.Tokens[*id]
 }
 
-// file is the tokenizer.json that the metadata means.
+// file returns the tokenizer.json that is equivalent to the metadata.
 func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
 	f := &tokenizerFile[bpeModel]{Model: bpeModel{Vocab: make(map[string]int, len(v.Tokens))}}
 	for i, text := range v.Tokens {
 		if text == "" {
-			continue // which no text has
+			continue // no text has it
 		}
 		if id, ok := f.Model.Vocab[text]; ok {
 			return nil, fmt.Errorf("tokens %d and %d are both %q, want different ones", id, i, text)
@@ -267,11 +267,11 @@ func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
 	return f, v.byteLevel(f)
 }
 
-// byteLevel is a vocabulary of bytes as letters, as GPT-2 has it.
+// byteLevel sets a vocabulary of bytes as letters, as in GPT-2.
 func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
 	f.Model.Merges = make([]merge, 0, len(v.Merges))
 	for i, text := range v.Merges {
-		at := strings.Index(text[min(1, len(text)):], " ") // the first token has a letter at least
+		at := strings.Index(text[min(1, len(text)):], " ") // the first token has at least one letter
 		if at < 0 {
 			return fmt.Errorf("merges[%d] is %q, want two tokens", i, text)
 		}
@@ -292,8 +292,8 @@ func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
 	return nil
 }
 
-// sentencePiece is a vocabulary of text with ▁ for spaces, in which the tokens of the best scores
-// are made first.
+// sentencePiece sets a vocabulary of text with ▁ for spaces, in which merges with the best scores
+// come first.
 func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
 	m := &f.Model
 	m.Scores = v.Scores
@@ -317,8 +317,8 @@ func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
 	f.Decoder = stagesJSON("decoders", stages...)
 }
 
-// stagesJSON is a Sequence as tokenizer.json has it.
+// stagesJSON returns a Sequence in the form of tokenizer.json.
 func stagesJSON(inner string, stages ...any) []byte {
-	text, _ := json.Marshal(map[string]any{"type": "Sequence", inner: stages}) // strings and bools
+	text, _ := json.Marshal(map[string]any{"type": "Sequence", inner: stages}) // cannot fail
 	return text
 }

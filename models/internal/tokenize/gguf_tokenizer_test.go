@@ -32,7 +32,7 @@ func vocabularyOf(t *testing.T, keys map[string]any) (*weights.Loader, *Tokenize
 	return l, VocabularyBPE(l, ReadVocabulary(l))
 }
 
-// letterVocabulary has all bytes as letters, some longer tokens, and some that texts have as such.
+// letterVocabulary has all bytes as letters, some longer tokens, and some added tokens.
 func letterVocabulary() (tokens []string, types []int32, merges []string) {
 	for _, r := range letters {
 		tokens, types = append(tokens, string(r)), append(types, 1)
@@ -47,7 +47,7 @@ func letterVocabulary() (tokens []string, types []int32, merges []string) {
 	return tokens, types, merges
 }
 
-// What tokenizer.json of gpt-4o and of DeepSeek-V3 cuts at.
+// Patterns in the tokenizer.json of gpt-4o and of DeepSeek-V3.
 const (
 	gpt4oOfFolders = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` +
 		`(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+` +
@@ -57,7 +57,7 @@ const (
 		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// TestByteLevelGGUF compares tokens with those of a tokenizer.json that says the same.
+// TestByteLevelGGUF compares tokens with an equivalent tokenizer.json.
 func TestByteLevelGGUF(t *testing.T) {
 	tokens, types, merges := letterVocabulary()
 	begin := slices.Index(tokens, "<s>")
@@ -143,7 +143,7 @@ func TestByteLevelGGUF(t *testing.T) {
 	}
 }
 
-// TestCutsGGUF compares words with those that the published tokenizers find in texts.
+// TestCutsGGUF compares words with those of published tokenizers.
 func TestCutsGGUF(t *testing.T) {
 	tokens, types, merges := letterVocabulary()
 	for _, c := range []struct{ pre, text, want string }{
@@ -183,7 +183,7 @@ func TestCutsGGUF(t *testing.T) {
 			t.Errorf("%s: %q is cut into %q (%v), want %q", c.pre, c.text, got, err, c.want)
 		}
 	}
-	for r := range rune(0x20000) { // a range of them that were too long would have others
+	for r := range rune(0x20000) { // a range that is too long would include others
 		if cased.MatchString(string(r)) && !unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt) {
 			t.Errorf("%q is one of the letters that have cases", r)
 		}
@@ -192,8 +192,8 @@ func TestCutsGGUF(t *testing.T) {
 
 var cased = regexp.MustCompile("^[" + casedLetters + "]$")
 
-// TestGemmaGGUF compares tokens of SentencePiece with spaces as they are with those of a
-// tokenizer.json of the same vocabulary, as Gemma has it: tokens of better scores are merged first.
+// TestGemmaGGUF compares tokens of SentencePiece with spaces as they are with a tokenizer.json of
+// the same vocabulary, as in Gemma: tokens of better scores are merged first.
 func TestGemmaGGUF(t *testing.T) {
 	tokens, types := []string{"<pad>", "<eos>", "<bos>", "<unk>"}, []int32{3, 3, 3, 2}
 	vocab, merges := map[string]int{}, []any{}
@@ -215,7 +215,7 @@ func TestGemmaGGUF(t *testing.T) {
 	for i, text := range tokens {
 		vocab[text] = i
 	}
-	for _, text := range made { // as converters write them: all that make a token
+	for _, text := range made { // as converters write them: all pairs that make a token
 		for at := range text {
 			_, left := vocab[text[:at]]
 			if _, right := vocab[text[at:]]; left && right {
@@ -265,7 +265,7 @@ func TestGemmaGGUF(t *testing.T) {
 	}
 }
 
-// sentencePieceVocabulary has bytes, letters, and longer tokens with scores at random.
+// sentencePieceVocabulary has bytes, letters, and longer tokens with random scores.
 func sentencePieceVocabulary() (tokens []string, types []int32, scores []float32) {
 	add := func(text string, kind int32, score float32) {
 		if !slices.Contains(tokens, text) {
@@ -294,8 +294,8 @@ func sentencePieceVocabulary() (tokens []string, types []int32, scores []float32
 	return tokens, types, scores
 }
 
-// TestSentencePieceGGUF compares tokens with those of the plain algorithm: of all neighbours that
-// are one token together, those of the best score become it, the leftmost of them first.
+// TestSentencePieceGGUF compares tokens with the plain algorithm: of all neighbours that together
+// are a token, the pair with the best score merges, leftmost first.
 func TestSentencePieceGGUF(t *testing.T) {
 	tokens, types, scores := sentencePieceVocabulary()
 	keys := map[string]any{"ggml.model": "llama", "ggml.tokens": tokens, "ggml.token_type": types,
@@ -344,7 +344,7 @@ func TestSentencePieceGGUF(t *testing.T) {
 			t.Fatalf("%q is %v (%v), want %v", text, got, err, want)
 		}
 	}
-	// a space is added after each token that the text has as such
+	// a space is added after each added token
 	want := slices.Concat([]int{1}, plain("▁a"), []int{slices.Index(tokens, "<tool>")}, plain("▁b"),
 		[]int{2})
 	if got, err := encodeAll(b, "a<tool>b</s>"); err != nil || !slices.Equal(got, want) {
@@ -361,7 +361,7 @@ func TestSentencePieceGGUF(t *testing.T) {
 	}
 }
 
-// TestConversationGGUF has the tokens that the template says, and no others.
+// TestConversationGGUF has exactly the tokens that the template writes.
 func TestConversationGGUF(t *testing.T) {
 	tokens, types, merges := letterVocabulary()
 	begin := slices.Index(tokens, "<s>")
@@ -377,7 +377,7 @@ func TestConversationGGUF(t *testing.T) {
 	}
 }
 
-// TestBeginOfConversations: add_bos_token puts a token before conversations whose template does
+// TestBeginOfConversations: add_bos_token puts a token before conversations if the template does
 // not.
 func TestBeginOfConversations(t *testing.T) {
 	tokens, types, merges := letterVocabulary()
@@ -405,7 +405,7 @@ func TestBeginOfConversations(t *testing.T) {
 	}
 }
 
-// TestStopGGUF says which tokens end an answer by keys, and what keys leave to texts.
+// TestStopGGUF says which tokens end an answer by keys, and which are left to texts.
 func TestStopGGUF(t *testing.T) {
 	v := Vocabulary{End: new(3), Ends: []int{5, 4}, Turn: new(4), Message: new(3)}
 	if got := v.Stop(); !slices.Equal(got, []int{3, 4, 5}) {
@@ -427,16 +427,15 @@ func TestStopGGUF(t *testing.T) {
 	}
 }
 
-// TestEndsByText: tokens that no key names end an answer by their texts, but not where they are
-// part of texts like others, not where numbers say otherwise, and <|end|> not where it ends a
-// message of several.
+// TestEndsByText: tokens that no key names end an answer by their texts, but not ordinary tokens,
+// not where numbers say otherwise, and <|end|> not where it ends one message of several.
 func TestEndsByText(t *testing.T) {
 	others := []string{"<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<EOT>", "<|eom_id|>",
 		"<|end_of_text|>", "<|endoftext|>"}
 	all := append([]string{"<|end|>"}, others...)
 	for _, c := range []struct {
 		named Ends
-		more  []string // texts of the vocabulary, of which each ends an answer
+		more  []string // texts of the vocabulary, each of which ends an answer
 		want  []string
 	}{
 		{Ends{}, nil, all},
@@ -475,13 +474,13 @@ func TestEndsByText(t *testing.T) {
 	}
 }
 
-// letterToken is the text of a token of letterVocabulary.
+// letterToken returns the text of a token of letterVocabulary.
 func letterToken(id int) string {
 	tokens, _, _ := letterVocabulary()
 	return tokens[id]
 }
 
-// TestDamagedVocabulary makes sure that errors name the tokens.
+// TestDamagedVocabulary: errors name the tokens.
 func TestDamagedVocabulary(t *testing.T) {
 	for want, keys := range map[string]map[string]any{
 		`tokens 0 and 2 are both "a"`: {"ggml.model": "gpt2", "ggml.pre": "gpt-2",

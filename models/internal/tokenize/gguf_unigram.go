@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// unigramKeys is what the metadata of a GGUF file says of XLM-RoBERTa's tokens, under "tokenizer.".
+// unigramKeys is the metadata of a GGUF file with XLM-RoBERTa's tokens, under "tokenizer.".
 type unigramKeys struct {
 	Model    string    `json:"ggml.model"`
 	Tokens   []string  `json:"ggml.tokens"`
@@ -21,7 +21,8 @@ type unigramKeys struct {
 	Charsmap []int     `json:"ggml.precompiled_charsmap"` // bytes
 }
 
-// unigramKeysIdle are keys without effect: tokens for other tasks, and what all such files do.
+// unigramKeysIdle are keys without effect: tokens for other tasks, and properties of all such
+// files.
 var unigramKeysIdle = strictjson.Idle{
 	"ggml.padding_token_id": nil, "ggml.mask_token_id": nil, "ggml.cls_token_id": nil,
 	"ggml.seperator_token_id": nil, "ggml.separator_token_id": nil, "ggml.add_sep_token": nil,
@@ -30,8 +31,8 @@ var unigramKeysIdle = strictjson.Idle{
 	"ggml.pre": {`"default"`}, "huggingface.json": nil,
 }
 
-// ReadTextsGGUF reads the tokenizer of an encoder in a GGUF file, and how many segments the model
-// knows.
+// ReadTextsGGUF reads the tokenizer of an encoder in a GGUF file, and the number of the model's
+// segments.
 func ReadTextsGGUF(l *weights.Loader, positions int) (texts *Texts, segments int) {
 	readModel := readWordPieceGGUF
 	if kindGGUF(l) == "t5" {
@@ -55,7 +56,8 @@ func readUnigramGGUF(l *weights.Loader, decodes bool) (t *Tokenizer, segments in
 	return t, segments
 }
 
-// tokenizer cuts at spaces, before which the characters' map makes one of all kinds of them.
+// tokenizer makes a tokenizer that divides at spaces; the map of characters makes all kinds of them
+// one.
 func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	n := len(k.Tokens)
 	if len(k.Scores) != n || len(k.Kinds) != n {
@@ -100,8 +102,7 @@ func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	return t, err
 }
 
-// readTokens reads the vocabulary, and returns the tokens that are found before the model finds
-// others.
+// readTokens reads the vocabulary, and returns its added tokens.
 func (k *unigramKeys) readTokens(t *unigramModel) (added []addedToken) {
 	least := float32(math.Inf(1)) // of normal tokens
 	for i, kind := range k.Kinds {
@@ -113,11 +114,11 @@ func (k *unigramKeys) readTokens(t *unigramModel) (added []addedToken) {
 		score := max(k.Scores[id], least)
 		switch k.Kinds[id] {
 		case controlToken, userToken, unknownToken:
-			mask := text == "<mask>" // the space before it belongs to it
+			mask := text == "<mask>" // it includes the space before it
 			added = append(added, addedToken{ID: id, Content: text, Left: mask,
 				Special: k.Kinds[id] != userToken})
 		case unusedToken:
-			text = fmt.Sprintf("\xff%d", id) // is in no text
+			text = fmt.Sprintf("\xff%d", id) // a text that does not occur
 		case byteToken:
 			t.ByteFallback = true
 		}

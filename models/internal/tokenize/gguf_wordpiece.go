@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// wordPieceKeys is what the metadata of a GGUF file says of BERT's tokens, under "tokenizer.".
+// wordPieceKeys is the metadata of a GGUF file with BERT's tokens, under "tokenizer.".
 type wordPieceKeys struct {
 	Model    string   `json:"ggml.model"`
 	Tokens   []string `json:"ggml.tokens"`
@@ -22,15 +22,16 @@ type wordPieceKeys struct {
 	Unknown  *int     `json:"ggml.unknown_token_id"`
 }
 
-// wordPieceKeysIdle are keys without effect: tokens for other tasks, and what all such files do.
+// wordPieceKeysIdle are keys without effect: tokens for other tasks, and properties of all such
+// files.
 var wordPieceKeysIdle = strictjson.Idle{
 	"ggml.padding_token_id": nil, "ggml.mask_token_id": nil, "ggml.scores": nil,
 	"ggml.add_bos_token": {"true"}, "ggml.add_eos_token": {"true"}, "ggml.add_sep_token": nil,
 	"ggml.merges": {"[]"}, "ggml.pre": {`"default"`}, "huggingface.json": nil,
 }
 
-// readWordPieceGGUF reads the tokenizer of a BERT in a GGUF file, whose texts are lower case
-// without accents, as llama.cpp reads them. Segments is how many the model knows.
+// readWordPieceGGUF reads the tokenizer of a BERT in a GGUF file. Texts become lower case without
+// accents, as in llama.cpp. segments is the number of the model's segments.
 func readWordPieceGGUF(l *weights.Loader, decodes bool) (t *Tokenizer, segments int) {
 	var k wordPieceKeys
 	l.Metadata("tokenizer", &k, wordPieceKeysIdle)
@@ -45,8 +46,8 @@ func readWordPieceGGUF(l *weights.Loader, decodes bool) (t *Tokenizer, segments 
 	return t, segments
 }
 
-// tokenizer has the vocabulary as vocab.txt has it: files mark words' beginnings, and not what goes
-// on with a word.
+// tokenizer makes the tokenizer with the vocabulary of vocab.txt: GGUF files mark the beginnings of
+// words, and not their continuations.
 func (k *wordPieceKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	if k.Model != "bert" {
 		return nil, fmt.Errorf("%s is %q, want bert", tokenizerModel, k.Model)
@@ -91,7 +92,7 @@ func (k *wordPieceKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	return t, t.finish(added, decodes)
 }
 
-// asInFolders is a token as vocab.txt has it.
+// asInFolders returns a token in the form of vocab.txt.
 func (k *wordPieceKeys) asInFolders(id int, text string) string {
 	control := len(k.Kinds) > id && k.Kinds[id] == controlToken
 	if word, ok := strings.CutPrefix(text, "▁"); ok && word != "" {
@@ -103,7 +104,7 @@ func (k *wordPieceKeys) asInFolders(id int, text string) string {
 	return usualWordPiece.Prefix + text
 }
 
-// special is the first number that a key says, or the number of the token with the text.
+// special returns the number that a key says first, or the number of the token with the text.
 func (k *wordPieceKeys) special(text string, vocab map[string]int, said ...*int) (int, error) {
 	for _, id := range said {
 		if id == nil {

@@ -5,8 +5,7 @@ import (
 	"iter"
 )
 
-// HashedTexts is the tokenizer of an encoder whose tokens mean nothing: there is a number for each
-// word.
+// HashedTexts is a tokenizer for random encoders: a token is a hash of a word.
 func HashedTexts(size, longest int) *Texts {
 	t := &Tokenizer{pipeline: bertPipeline(newCleaning(), 0, 0, size), model: hashed(size),
 		file: tokenizerJSON}
@@ -14,12 +13,12 @@ func HashedTexts(size, longest int) *Texts {
 	return &Texts{t, longest}
 }
 
-// hashed is a model of some tokens without texts.
+// hashed is a model with some tokens without texts.
 type hashed int
 
 func (h hashed) word(e *encoded, w traced) error {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(w.text)) // which cannot fail
+	_, _ = hash.Write([]byte(w.text)) // cannot fail
 	e.add(1+int(hash.Sum32()>>1)%(int(h)-1), w, 0, len(w.text))
 	return nil
 }

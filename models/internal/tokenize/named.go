@@ -9,20 +9,21 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Late is what a model with a vector for each token (ColBERT) wants to know of its tokenizer.
+// Late is the data that a late-interaction model (ColBERT), with a vector for each token, needs of
+// its tokenizer.
 type Late struct {
-	Prefixes []int32 // the numbers of tokens by their texts, −1 for a text that is empty
-	Skipped  []int32 // words whose vectors documents do not keep
-	Fill     int32   // fills queries up
+	Prefixes []int32 // tokens of the prefixes, −1 for an empty prefix
+	Skipped  []int32 // tokens whose vectors documents omit
+	Fill     int32   // pads queries
 }
 
-// HasToken says whether there is a token of exactly this text.
+// HasToken reports whether there is a token of exactly this text.
 func (t *Texts) HasToken(text string) bool {
 	_, ok := t.token(text)
 	return ok
 }
 
-// ReadPad returns the token that fills texts up.
+// ReadPad returns the token that pads texts.
 func ReadPad(l *weights.Loader, t *Texts) int32 {
 	if l.Err != nil {
 		return 0
@@ -36,8 +37,8 @@ func ReadPad(l *weights.Loader, t *Texts) int32 {
 	return int32(id)
 }
 
-// ReadLate finds tokens by their texts. A prefix must be one, or empty; a word that is none stands
-// for the token of what is unknown, as in PyLate.
+// ReadLate looks tokens up by their texts. A prefix must be a token or empty; a skipped word that
+// is not a token stands for the unknown token, as in PyLate.
 func ReadLate(l *weights.Loader, t *Texts, prefixes, skipped []string, fills bool) (late Late) {
 	if l.Err != nil {
 		return late

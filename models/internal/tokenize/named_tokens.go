@@ -16,8 +16,8 @@ const (
 	addedTokensJSON   = "added_tokens.json"
 )
 
-// namedTokens are the tokens that tokenizer_config.json and special_tokens_map.json name by what
-// they are for. They are found in texts.
+// namedTokens are the tokens that tokenizer_config.json and special_tokens_map.json name by their
+// purpose. They are found in texts.
 type namedTokens struct {
 	Start   specialToken  `json:"bos_token"`
 	Stop    specialToken  `json:"eos_token"`
@@ -28,22 +28,22 @@ type namedTokens struct {
 	Pad     specialToken  `json:"pad_token"`
 	More    specialTokens `json:"additional_special_tokens"`
 	Newer   specialTokens `json:"extra_special_tokens"`
-	ofModel []named       // under keys of a kind of model: boi_token, image_token
+	ofModel []named       // under keys of some models: boi_token, image_token
 }
 
-// named is a token with the key of its place.
+// named is a token with the key that names it.
 type named struct {
 	key   string
 	token *specialToken
 }
 
-// single are the tokens of which there is one each.
+// single returns the tokens of keys for one token.
 func (n *namedTokens) single() []named {
 	return []named{{"bos_token", &n.Start}, {"eos_token", &n.Stop}, {"unk_token", &n.Unknown},
 		{"cls_token", &n.Begin}, {"sep_token", &n.End}, {"mask_token", &n.Mask}, {"pad_token", &n.Pad}}
 }
 
-// all are all tokens that are named.
+// all returns all named tokens.
 func (n *namedTokens) all() []named {
 	list := n.single()
 	for i := range n.More {
@@ -56,8 +56,8 @@ func (n *namedTokens) all() []named {
 	return slices.DeleteFunc(list, func(n named) bool { return n.token.Content == "" })
 }
 
-// findOfModel finds tokens that a file names by keys of a kind of model, as boi_token for the
-// beginning of an image, and returns these keys with idle ones.
+// findOfModel finds tokens that a file names by keys of some models, such as boi_token for the
+// beginning of an image, and returns idle with these keys.
 func (n *namedTokens) findOfModel(l *weights.Loader, file string,
 	idle strictjson.Idle) strictjson.Idle {
 	var all map[string]json.RawMessage
@@ -78,8 +78,8 @@ func (n *namedTokens) findOfModel(l *weights.Loader, file string,
 type specialToken struct {
 	configToken
 	described bool
-	inMap     bool // it comes from special_tokens_map.json
-	usual     bool // no file names it
+	inMap     bool // named by special_tokens_map.json
+	usual     bool // a default, named by no file
 }
 
 func (t *specialToken) UnmarshalJSON(data []byte) error {
@@ -91,7 +91,7 @@ func (t *specialToken) UnmarshalJSON(data []byte) error {
 		strictjson.Idle{"__type": {`"AddedToken"`}, "id": nil})
 }
 
-// file is where the token is named.
+// file returns the file that names the token.
 func (t *specialToken) file() string {
 	if t.inMap {
 		return specialTokensJSON
@@ -99,13 +99,13 @@ func (t *specialToken) file() string {
 	return tokenizerConfigJSON
 }
 
-// sameOptions says whether two tokens are found in the same places of texts.
+// sameOptions reports whether two tokens are found in the same places of texts.
 func (t configToken) sameOptions(u configToken) bool {
 	t.Content, t.Special, u.Content, u.Special = "", false, "", false
 	return t == u
 }
 
-// specialTokens are a list, or in newer files an object with a name for each.
+// specialTokens is a list, or in newer files an object with a name for each token.
 type specialTokens []specialToken
 
 func (t *specialTokens) UnmarshalJSON(data []byte) error {
@@ -119,8 +119,8 @@ func (t *specialTokens) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// specialTokensMap adds what special_tokens_map.json says beyond tokenizer_config.json, with which
-// it must agree: which of them counts has depended on versions of transformers.
+// specialTokensMap adds the tokens that only special_tokens_map.json has. It must agree with
+// tokenizer_config.json: the file that counts has changed between versions of transformers.
 func specialTokensMap(l *weights.Loader, n *namedTokens) {
 	var more namedTokens
 	l.OptionalJSON(specialTokensJSON, &more, more.findOfModel(l, specialTokensJSON, strictjson.Idle{}))
@@ -142,14 +142,14 @@ func specialTokensMap(l *weights.Loader, n *namedTokens) {
 	n.ofModel = append(n.ofModel, more.ofModel...)
 }
 
-// options are a token's for an error.
+// options returns a token's options for an error.
 func (t configToken) options() string {
 	return fmt.Sprintf("single_word %v, lstrip %v, rstrip %v and normalized %v", t.SingleWord, t.Left,
 		t.Right, t.Normalized)
 }
 
-// addedTokens replaces added tokens by the ones of tokenizer_config.json with the same number, and
-// adds the tokens of the vocabulary that files name, as transformers does.
+// addedTokens replaces added tokens by those of tokenizer_config.json with the same number, and
+// adds tokens of the vocabulary that files name, as transformers does.
 func addedTokens(l *weights.Loader, c *tokenizerConfig, added []addedToken,
 	vocab map[string]int) []addedToken {
 	for id, a := range c.Added {
@@ -172,12 +172,12 @@ func addedTokens(l *weights.Loader, c *tokenizerConfig, added []addedToken,
 	return added
 }
 
-// find is the place of the token with a text, −1 for none.
+// find returns the index of the token with a text, −1 for none.
 func find(tokens []addedToken, content string) int {
 	return slices.IndexFunc(tokens, func(a addedToken) bool { return a.Content == content })
 }
 
-// agrees refuses other options than the added token has.
+// agrees refuses options that differ from the added token's.
 func (n *named) agrees(a *addedToken) error {
 	b := configToken{a.Content, a.SingleWord, a.Left, a.Right, a.Normalized, a.Special}
 	if !n.token.described || n.token.sameOptions(b) {
@@ -187,8 +187,8 @@ func (n *named) agrees(a *addedToken) error {
 		a.Content, n.token.options(), b.options(), a.ID)
 }
 
-// checkAddedTokens refuses tokens of added_tokens.json, a list from before tokenizer.json, that no
-// other file adds, or under another number.
+// checkAddedTokens refuses tokens of added_tokens.json, which is older than tokenizer.json, that no
+// other file adds, or that another file adds under another number.
 func checkAddedTokens(l *weights.Loader, added []addedToken) {
 	var numbers map[string]int
 	l.OptionalJSON(addedTokensJSON, &numbers, nil)

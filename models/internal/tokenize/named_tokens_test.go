@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNamedTokens has special_tokens_map.json and added_tokens.json beside a tokenizer.json: what
-// they say beyond it counts, and what contradicts it is refused.
+// TestNamedTokens has special_tokens_map.json and added_tokens.json next to a tokenizer.json:
+// further tokens count, and contradictions are refused.
 func TestNamedTokens(t *testing.T) {
 	const tokenizer = `{'added_tokens': [{'id': 2, 'content': '<s>'},
 		{'id': 3, 'content': '</s>', 'lstrip': true}], 'post_processor': {'type': 'RobertaProcessing',
@@ -70,8 +70,8 @@ func TestNamedTokens(t *testing.T) {
 	}
 }
 
-// TestNamedTokensOfWordPiece takes the tokens around texts from special_tokens_map.json beside a
-// vocab.txt, and refuses others than a tokenizer.json has.
+// TestNamedTokensOfWordPiece reads the tokens around texts from special_tokens_map.json next to a
+// vocab.txt, and refuses those that differ from a tokenizer.json.
 func TestNamedTokensOfWordPiece(t *testing.T) {
 	const names = `{'cls_token': '[X]', 'sep_token': '[X]', 'unk_token': '[X]'}`
 	l := loaderOf(t, map[string]string{"vocab.txt": "[PAD]\n[UNK]\n[X]\na", specialTokensJSON: names})

@@ -12,8 +12,9 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/pattern"
 )
 
-// normalizer changes a text before words are found in it. One that may make it much longer returns
-// an error rather than more bytes than there may be, and each notes if it drops the beginning.
+// normalizer changes a text before it is divided into words. If the text may become much longer, it
+// returns an error instead of more bytes than the budget allows. It notes in the budget if it drops
+// the beginning.
 type normalizer interface {
 	normalize(t traced, b *budget) (traced, error)
 }
@@ -39,12 +40,12 @@ type lowercase struct{}
 
 func (*lowercase) normalize(t traced, _ *budget) (traced, error) { return t.perLetter(lower), nil }
 
-// lower is the lower case of each character for itself, as Unicode has it. One becomes two.
+// lower returns the lower case of each character for itself, by Unicode. One character becomes two.
 func lower(text string) string {
 	return strings.Map(unicode.ToLower, strings.ReplaceAll(text, "İ", "i\u0307"))
 }
 
-// stripAccents removes marks that are characters of their own.
+// stripAccents removes combining marks.
 type stripAccents struct{}
 
 func (*stripAccents) normalize(t traced, b *budget) (traced, error) {
@@ -83,14 +84,14 @@ func (p *prepend) normalize(t traced, b *budget) (traced, error) {
 	return t.prepend(p.Prepend), nil
 }
 
-// replace puts a text in the place of each match.
+// replace replaces each match by a text.
 type replace struct {
 	Pattern textOrRegex `json:"pattern"`
 	Content string      `json:"content"`
 	by      *pattern.Pattern
 }
 
-// textOrRegex is a text or a regular expression, and the other is empty.
+// textOrRegex is a text or a regular expression. The other one is empty.
 type textOrRegex struct{ text, regex string }
 
 func (p *textOrRegex) UnmarshalJSON(data []byte) error {
@@ -129,13 +130,13 @@ func (r *replace) normalize(t traced, b *budget) (traced, error) {
 	return t.replaceAll(old, r.Content), nil
 }
 
-// beginning notes what happens to a match with which the text begins. To Hugging Face's tokenizers
-// the new text stands for the last letter of the old one.
+// beginning notes in the budget what happens to a match at the beginning of the text. For Hugging
+// Face's tokenizers the new text stands for the last letter of the old one.
 func (r *replace) beginning(old string, b *budget) {
 	b.dropped = b.dropped || utf8.RuneCountInString(old) > 1 || old != "" && r.Content == ""
 }
 
-// matches replaces what matches a regular expression.
+// matches replaces the matches of a regular expression.
 func (r *replace) matches(t traced, b *budget) (traced, error) {
 	w := tracer{of: t}
 	at := 0

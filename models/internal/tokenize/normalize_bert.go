@@ -12,7 +12,7 @@ import (
 type cleaning struct {
 	Clean   bool  `json:"clean_text"`
 	Chinese bool  `json:"handle_chinese_chars"`
-	Strip   *bool `json:"strip_accents"` // nil is as Lower
+	Strip   *bool `json:"strip_accents"` // nil: the same as Lower
 	Lower   bool  `json:"lowercase"`
 }
 
@@ -34,24 +34,24 @@ func (c *cleaning) normalize(t traced, b *budget) (traced, error) {
 	return t, nil
 }
 
-// strips says whether accents vanish.
+// strips reports whether accents are removed.
 func (c *cleaning) strips() bool { return c.Strip != nil && *c.Strip || c.Strip == nil && c.Lower }
 
-// inBERT says whether a character has one of some categories, as Hugging Face's tokenizers do.
-// Their tables are of Unicode 8: later characters have none, in every version of Go.
+// inBERT reports whether a character is of some categories, as in Hugging Face's tokenizers. Their
+// tables have Unicode 8: later characters are of none, in every version of Go.
 func inBERT(r rune, categories ...*unicode.RangeTable) bool {
 	return unicode.In(r, categories...) && unicode.Is(unicode8, r)
 }
 
 var unicode8 = rangetable.Assigned("8.0.0")
 
-// unprintable says of control characters that they are dropped, but for spaces.
+// unprintable reports whether a control character is dropped; spaces are not.
 func unprintable(r rune) bool {
 	return r != '\t' && r != '\n' && r != '\r' && (r == 0 || r == unicode.ReplacementChar ||
 		inBERT(r, unicode.Cc, unicode.Cf, unicode.Co))
 }
 
-// clean makes all spaces one.
+// clean turns all kinds of spaces into one.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -61,7 +61,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// spaced has spaces around Chinese characters, which are words.
+// spaced puts spaces around Chinese characters, which are words.
 func spaced(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -74,8 +74,8 @@ func spaced(text string) string {
 	return b.String()
 }
 
-// chinese are the blocks that are Chinese to Hugging Face's tokenizers, with 0x2B920 where BERT's
-// first code has 0x2B820.
+// chinese are the Chinese blocks of Hugging Face's tokenizers, with 0x2B920 where BERT's original
+// code has 0x2B820.
 var chinese = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x3400, Hi: 0x4dbf, Stride: 1}, {Lo: 0x4e00, Hi: 0x9fff, Stride: 1},
 		{Lo: 0xf900, Hi: 0xfaff, Stride: 1}},

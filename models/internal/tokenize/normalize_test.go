@@ -49,7 +49,8 @@ func TestNormalizers(t *testing.T) {
 	}
 }
 
-// TestManyMarks has letters with more marks than the library joins, as Unicode defines their forms.
+// TestManyMarks has letters with more marks than the library handles, in the forms that Unicode
+// defines.
 func TestManyMarks(t *testing.T) {
 	acute, below := strings.Repeat("\u0301", 40), strings.Repeat("\u0323", 20)
 	for _, c := range []struct{ stage, text, want string }{
@@ -65,8 +66,8 @@ func TestManyMarks(t *testing.T) {
 		{"NFC", "e\u034f" + acute, "e\u034f" + acute},
 		{"NFC", "e" + acute + "\u034f" + acute, "é" + acute[2:] + "\u034f" + acute},
 		{"NFC", "각" + acute + "\u1100\u1161\u11a8", "각" + acute + "각"},
-		{"NFC", "\u0915\u093c" + acute, "\u0915\u093c" + acute},           // is not composed
-		{"NFC", "\u09c7" + below + "\u09be", "\u09c7" + below + "\u09be"}, // marks are between
+		{"NFC", "\u0915\u093c" + acute, "\u0915\u093c" + acute},           // not composed
+		{"NFC", "\u09c7" + below + "\u09be", "\u09c7" + below + "\u09be"}, // marks are between them
 		{"NFC", "ö a" + acute + " ﬁ", "ö á" + acute[2:] + " ﬁ"},
 	} {
 		p, err := newPipeline([]byte(`{"type": "`+c.stage+`"}`), nil, nil, nil, 9)
@@ -83,7 +84,7 @@ func TestManyMarks(t *testing.T) {
 	}
 }
 
-// TestFormsOfTheLibrary compares forms of random texts of few marks with the library's.
+// TestFormsOfTheLibrary compares forms of random texts with few marks with the library.
 func TestFormsOfTheLibrary(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 5))
 	letters := []rune("aeo Åéﬁ각ᄀ가각한क़ে়\u09be\u09c7" +

@@ -1,11 +1,11 @@
 package tokenize
 
-// chatML is the template of conversations of many models.
+// chatML is the chat template of many models.
 const chatML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" +
 	"{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 // OfBytes is the tokenizer of a random model with some tokens: 0 to 255 are bytes, <|im_start|>,
-// <|im_end|> and <|endoftext|> follow, and the rest are no texts.
+// <|im_end|> and <|endoftext|> follow, and the rest have no text.
 func OfBytes(size int) (*Tokenizer, error) {
 	t := &Tokenizer{Template: Template{Source: chatML, End: "<|im_end|>"}}
 	f := &tokenizerFile[bpeModel]{Model: bpeModel{Vocab: map[string]int{}}}

@@ -8,20 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// passage is a text of which a part may be from users: whatever they write does not become control
-// tokens, which would forge what somebody else says. In trusted each byte of theirs is notTrusted.
+// passage is a text of which a part may be from users. Nothing that they write becomes a control
+// token, which could forge another speaker. trusted is the text with notTrusted for each of their
+// bytes.
 type passage struct {
 	traced
 	trusted string
 }
 
-// notTrusted is in no UTF-8, and so in no token.
+// notTrusted is a byte that never occurs in UTF-8, and so in no token.
 const notTrusted = "\xff"
 
-// trust is a passage of which all is trusted.
+// trust is a passage that is trusted as a whole.
 func trust(text string) passage { return passage{traced{text: text}, text} }
 
-// fromUsers is a passage of theirs.
+// fromUsers is a passage that users wrote.
 func fromUsers(text string) passage {
 	return passage{traced{text: text}, strings.Repeat(notTrusted, len(text))}
 }
@@ -32,7 +33,7 @@ type Piece struct {
 	Input bool // users wrote it
 }
 
-// joined is a text of pieces.
+// joined joins pieces to a passage.
 func joined(pieces []Piece) passage {
 	var text, trusted strings.Builder
 	for _, p := range pieces {
@@ -46,7 +47,7 @@ func joined(pieces []Piece) passage {
 	return passage{traced{text: text.String()}, trusted.String()}
 }
 
-// valid is a text in which each byte that is no UTF-8 is U+FFFD.
+// valid returns a text with U+FFFD for each byte that is not UTF-8.
 func valid(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -54,9 +55,8 @@ func valid(text string) string {
 	return string([]rune(text))
 }
 
-// markControl finds out which tokens are control tokens: those that the file or others call
-// special, those that end an answer, and those that the source of the chat template has, but for
-// words and spaces.
+// markControl marks control tokens: those that a file calls special, those that end an answer, and
+// those in the source of the chat template, except words and spaces.
 func markControl(added []addedToken, source string) {
 	for i := range added {
 		a := &added[i]
@@ -65,22 +65,22 @@ func markControl(added []addedToken, source string) {
 	}
 }
 
-// hasMarks says whether a text is more than words and spaces.
+// hasMarks reports whether a text has other characters than words and spaces.
 func hasMarks(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsPunct(r) || unicode.IsSymbol(r)
 	})
 }
 
-// separate cuts added tokens out of a passage before normalizers.
+// separate finds added tokens of a passage before normalizers.
 func (p *pipeline) separate(s passage) []section {
 	users := s.text != s.trusted
 	return p.raw.split(section{piece{traced: s.traced, users: users, first: true}, s.trusted})
 }
 
-// separateNormal normalizes a section and cuts those out that are found after that. Which letters
-// of a normalized text are of users is not known, and does not matter if there are no control
-// tokens in it, or as many without what users wrote.
+// separateNormal normalizes a section and finds the added tokens in the result. Which letters of a
+// normalized text are from users is not known; it does not matter if the result has no control
+// tokens, or as many as without the users' text.
 func (p *pipeline) separateNormal(part section, b *budget) (parts []piece, err error) {
 	normal, err := b.normalize(part.traced, p.normalizers)
 	if err != nil || normal.text == "" {
@@ -112,7 +112,7 @@ func (p *pipeline) separateNormal(part section, b *budget) (parts []piece, err e
 	return parts, err
 }
 
-// withoutTrust are the pieces of sections in which all added tokens were found.
+// withoutTrust returns the pieces of sections in which all added tokens were found.
 func withoutTrust(sections []section) []piece {
 	pieces := make([]piece, len(sections))
 	for i := range sections {
@@ -121,7 +121,7 @@ func withoutTrust(sections []section) []piece {
 	return pieces
 }
 
-// controls are the numbers of control tokens.
+// controls returns the numbers of control tokens.
 func controls(pieces []piece) (ids []int) {
 	for _, p := range pieces {
 		if p.token != nil && p.token.control {

@@ -13,8 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/jinja"
 )
 
-// TestPlain: what users write becomes no control token, by whatever a file calls one, and is text
-// like other text.
+// TestPlain: text of users becomes no control token, whichever file names it, and is ordinary text.
 func TestPlain(t *testing.T) {
 	const model = `'model': {'merges': ['< s', '<s >', 'a b'], 'vocab': {'a': 1, 'b': 2, '<': 3,
 		's': 4, '>': 5, '|': 6, '<s': 7, '<s>': 8, 'ab': 9, ' ': 10, 'e': 11, 'n': 12, 'd': 13, 'S': 14}}`
@@ -38,7 +37,7 @@ func TestPlain(t *testing.T) {
 			[]int{1, 8, 1, 8}, []int{1, 3, 4, 5, 1, 3, 4, 5}, []string{"<s>"}},
 		{"normalized", `{'id': 20, 'content': '<S>', 'special': true, 'normalized': true}`,
 			`'normalizer': {'type': 'Lowercase'}`, "a<S><s>", []int{1, 20, 20},
-			[]int{1, 8, 8}, []string{"<S>"}}, // of which 8 is a token like others
+			[]int{1, 8, 8}, []string{"<S>"}}, // 8 is an ordinary token
 		{"among others", `{'id': 20, 'content': '<a>', 'special': true}, {'id': 21, 'content': '<a'}`,
 			"", "<a><a", []int{20, 21}, []int{21, 5, 21}, []string{"<a>"}},
 	} {
@@ -63,8 +62,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestPassages mixes what users wrote with what they did not: the tokens have the same text, with
-// those control tokens that are trusted.
+// TestPassages mixes text of users with trusted text: the tokens have the same text, and only
+// trusted control tokens.
 func TestPassages(t *testing.T) {
 	for _, normalized := range []bool{false, true} {
 		b := tokenizerOf(t, fmt.Sprintf(`{'added_tokens': [
@@ -108,7 +107,7 @@ func TestPassages(t *testing.T) {
 	}
 }
 
-// TestMessagesForgeNothing: a message has no control tokens, whatever a template does with it.
+// TestMessagesForgeNothing: a message gives no control tokens, whatever a template does with it.
 func TestMessagesForgeNothing(t *testing.T) {
 	letters := "abcdefghijklmnopqrstuvwxyz <>|/_"
 	var tokens []string
@@ -149,7 +148,8 @@ func TestMessagesForgeNothing(t *testing.T) {
 	}
 }
 
-// converse is the tokens of a user's message, which has control tokens if control is true.
+// converse returns the tokens of a user's message. If control is true its text may give control
+// tokens.
 func converse(b *Tokenizer, control bool, message string) ([]int, error) {
 	template, err := jinja.Parse(b.Template.Source)
 	if err != nil {
@@ -178,7 +178,7 @@ func write(t *testing.T, folder, name, text string) {
 	}
 }
 
-// FuzzPlain makes sure that no text of users becomes a control token.
+// FuzzPlain: no text of users becomes a control token.
 func FuzzPlain(f *testing.F) {
 	file := `{"added_tokens": [{"id": 8, "content": "<s>", "special": true},
 		{"id": 22, "content": "ｓ>", "special": true, "normalized": true, "lstrip": true},

@@ -10,11 +10,11 @@ import (
 type piece struct {
 	traced
 	token *addedToken // nil for text
-	first bool        // the text, as it was given, begins with it
+	first bool        // the original text begins with it
 	users bool        // some of it is not trusted
 }
 
-// cut returns the parts of a piece of text that end at each of some places, without empty ones.
+// cut divides a piece of text at some places. It omits empty parts.
 func (p piece) cut(ends ...int) (parts []piece) {
 	at := 0
 	for _, end := range append(ends, len(p.text)) {
@@ -27,7 +27,7 @@ func (p piece) cut(ends ...int) (parts []piece) {
 	return parts
 }
 
-// fields are the parts of a piece between spaces.
+// fields returns the parts of a piece between spaces.
 func (p piece) fields() (parts []piece) {
 	start := -1 // of a word, or none
 	for at, r := range p.text {
@@ -46,7 +46,7 @@ func (p piece) fields() (parts []piece) {
 	return parts
 }
 
-// cutBy returns the parts of a piece before, in and after what matches a pattern.
+// cutBy returns the parts of a piece before, within and after the matches of a pattern.
 func (p piece) cutBy(by *pattern.Pattern, steps *pattern.Steps) ([]piece, error) {
 	var ends []int
 	at := 0

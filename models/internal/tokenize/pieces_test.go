@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPatternsAreCounted has a pattern that tries again and again, in each of its stages, and one
-// text for which all of them are enough.
+// TestPatternsAreCounted has a pattern that backtracks very much, in each stage, and a text for
+// which all stages have enough steps.
 func TestPatternsAreCounted(t *testing.T) {
 	split := `{'type': 'Split', 'behavior': 'Isolated', 'pattern': {'Regex': '(a|aa)+$'}}`
 	replace := `{'type': 'Replace', 'content': '', 'pattern': {'Regex': '(?:a|aa)+c'}}`
@@ -22,7 +22,7 @@ func TestPatternsAreCounted(t *testing.T) {
 			t.Errorf("%s: a short text has tokens %v (%v), want 4", what, got, err)
 		}
 		text := strings.Repeat("a", 60) + "b"
-		if what == "many" { // of which each takes few
+		if what == "many" { // each of them needs few
 			text = strings.Repeat(strings.Repeat("a", 26)+"b", 100)
 		}
 		if _, err := tokenizer.Encode(text); err == nil ||
@@ -32,7 +32,7 @@ func TestPatternsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTextsDoNotGrow has files that would make a text of some bytes as long as memory is.
+// TestTextsDoNotGrow has files that would make a short text as long as the memory.
 func TestTextsDoNotGrow(t *testing.T) {
 	doubling := `{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'aa'}`
 	for what, stages := range map[string]string{

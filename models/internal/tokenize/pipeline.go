@@ -19,26 +19,25 @@ type tokenizerFile[M any] struct {
 	Model         M               `json:"model"`
 }
 
-// tokenizerIdle are keys of tokenizer.json that change no token: who calls a tokenizer says how
-// long a text may be.
+// tokenizerIdle are keys of tokenizer.json that change no token: the caller decides how long a text
+// may be.
 var tokenizerIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil}
 
 const tokenizerJSON = "tokenizer.json"
 
-// pipeline is what happens to a text before a model of any kind finds tokens in its words.
+// pipeline is the stages before a model of any kind finds tokens in words.
 type pipeline struct {
 	raw, normal   *finder // of added tokens, before and after normalizers
 	normalizers   []normalizer
 	preTokenizers []preTokenizer
 	template
 	size      int          // of the model's vocabulary
-	control   map[int]bool // which tokens users' texts do not become
-	lastAdded addedToken   // that with the largest number, or one below 0
+	control   map[int]bool // tokens that text of users does not become
+	lastAdded addedToken   // the one with the largest number, or a number below 0
 	addedIDs  map[string]int
 }
 
-// newPipeline puts the stages of a file together: normalizers, what comes before the model and what
-// comes after it.
+// newPipeline makes the stages of a file: normalizers, pre-tokenizers and post-processors.
 func newPipeline(normal, before, after []byte, added []addedToken,
 	size int) (p pipeline, err error) {
 	p.size = size
@@ -105,7 +104,7 @@ func checkTokens(added []addedToken, vocab map[string]int) error {
 	return nil
 }
 
-// encode adds the tokens of a text, which word adds for a part of it.
+// encode adds the tokens of a text. word adds those of one word.
 func (p *pipeline) encode(e *encoded, s passage, word func(*encoded, traced) error) error {
 	pieces, err := p.pieces(s)
 	for i := 0; i < len(pieces) && err == nil; i++ {
@@ -121,8 +120,8 @@ func (p *pipeline) encode(e *encoded, s passage, word func(*encoded, traced) err
 	return err
 }
 
-// usersWord adds the tokens of a word that users wrote. If the model would make a control token of
-// it, its letters are words of their own.
+// usersWord adds the tokens of a word that users wrote. If the model makes a control token of it,
+// its letters are encoded as separate words.
 func (p *pipeline) usersWord(e *encoded, w traced, word func(*encoded, traced) error) error {
 	isControl := func(id int) bool { return p.control[id] }
 	known := len(e.ids)
@@ -153,7 +152,7 @@ func (p *pipeline) inRange(ids []int) error {
 	return nil
 }
 
-// pieces cuts a text into added tokens and words.
+// pieces divides a text into added tokens and words.
 func (p *pipeline) pieces(s passage) (pieces []piece, err error) {
 	if !utf8.ValidString(s.text) {
 		return nil, fmt.Errorf("prompt %q is not UTF-8", s.text)

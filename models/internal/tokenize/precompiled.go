@@ -11,9 +11,9 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// precompiled is SentencePiece's normalizer (nmt_nfkc and others): a map from letters to texts, as
-// the file has it. Its keys are in a double array (Aoe 1989, in the layout of darts-clone), and
-// what they become is in a list of texts that end with a byte 0.
+// precompiled is SentencePiece's normalizer (nmt_nfkc and others): a map from letters to texts, in
+// the file's form. Keys are in a double array (Aoe 1989, in the layout of darts-clone), and values
+// in a list of texts that end with a byte 0.
 type precompiled struct {
 	Map   string `json:"precompiled_charsmap"`
 	units []uint32
@@ -47,15 +47,15 @@ func (p *precompiled) read(data []byte) error {
 	return nil
 }
 
-// unit is an element of the double array; one outside of it leads nowhere.
+// unit returns an element of the double array, and one that leads nowhere for an index outside.
 func (p *precompiled) unit(at uint32) uint32 {
 	if int64(at) < int64(len(p.units)) {
 		return p.units[at]
 	}
-	return 1 << 31 // with a label that no byte has
+	return 1 << 31 // its label is no byte
 }
 
-// become is the text of the shortest key that a text begins with.
+// become returns the value of the shortest key that a text begins with.
 func (p *precompiled) become(text string) (string, bool) {
 	offset := func(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 	at := offset(p.unit(0))
@@ -77,7 +77,7 @@ func (p *precompiled) become(text string) (string, bool) {
 	return "", false
 }
 
-// normalize replaces grapheme clusters of fewer than 6 bytes, and of others each character, as
+// normalize replaces grapheme clusters of fewer than 6 bytes, and each character of longer ones, as
 // Hugging Face's tokenizers do.
 func (p *precompiled) normalize(t traced, most *budget) (traced, error) {
 	w := tracer{of: t}
@@ -106,8 +106,8 @@ func (p *precompiled) normalize(t traced, most *budget) (traced, error) {
 	return w.made(), nil
 }
 
-// nextLetter cuts a grapheme cluster off. Letters of ASCII before others are clusters, which is
-// seen at once.
+// nextLetter cuts off a grapheme cluster. A letter of ASCII before another is a cluster, which
+// needs no tables.
 func nextLetter(text string, state int) (letter, rest string, _ int) {
 	if len(text) == 1 || text[0] < utf8.RuneSelf && text[1] < utf8.RuneSelf && text[0] != '\r' {
 		return text[:1], text[1:], -1
@@ -116,7 +116,8 @@ func nextLetter(text string, state int) (letter, rest string, _ int) {
 	return letter, rest, state
 }
 
-// nmt is the first step of nmt_nfkc alone: control characters vanish, and spaces are one.
+// nmt is the first step of nmt_nfkc alone: it drops control characters and turns all kinds of
+// spaces into one.
 type nmt struct{}
 
 func (*nmt) normalize(t traced, b *budget) (traced, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/pattern"
 )
 
-// preTokenizer cuts pieces into smaller ones, in which the model finds tokens. What it does with
-// patterns is counted.
+// preTokenizer divides pieces into smaller ones, in which the model finds tokens. Its steps with
+// patterns are counted.
 type preTokenizer interface {
 	split(p piece, steps *pattern.Steps) ([]piece, error)
 }
@@ -33,7 +33,7 @@ type byteLevel struct {
 	words       *pattern.Pattern
 }
 
-// gpt2 is what GPT-2 splits text into.
+// gpt2 is the pattern of GPT-2's words.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 func (b *byteLevel) prepare() (err error) {
@@ -57,8 +57,8 @@ func (b *byteLevel) split(p piece, steps *pattern.Steps) (parts []piece, err err
 	return parts, err
 }
 
-// splitBy cuts before and after what matches a pattern, and may remove that or all else, or it cuts
-// behind each space.
+// splitBy divides before and after the matches of a pattern, and may remove them or all else; or it
+// divides after each space.
 type splitBy struct {
 	Pattern  textOrRegex `json:"pattern"`
 	Behavior string      `json:"behavior"`
@@ -70,7 +70,7 @@ const removed = "Removed"
 
 func (s *splitBy) prepare() (err error) {
 	if s.Pattern.text == " " && s.Behavior == "MergedWithPrevious" && !s.Invert {
-		return nil // as Gemma has it
+		return nil // as in Gemma
 	}
 	if s.Pattern.regex == "" || s.Behavior != "Isolated" && s.Behavior != removed {
 		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated "+
@@ -96,7 +96,7 @@ func (s *splitBy) split(p piece, steps *pattern.Steps) ([]piece, error) {
 	return p.cut(ends...), nil
 }
 
-// digits cuts before and after numbers.
+// digits divides before and after numbers.
 type digits struct {
 	Individual bool `json:"individual_digits"`
 	by         *pattern.Pattern
@@ -115,13 +115,13 @@ func (d *digits) split(p piece, steps *pattern.Steps) ([]piece, error) {
 	return p.cutBy(d.by, steps)
 }
 
-// metaspace shows spaces, and that there might have been one at the beginning.
+// metaspace writes spaces as ▁, and may put one at the beginning.
 type metaspace struct {
 	Replacement string  `json:"replacement"`
 	Scheme      *string `json:"prepend_scheme"`   // always, first or never
-	AddSpace    *bool   `json:"add_prefix_space"` // always or never, in older files
+	AddSpace    *bool   `json:"add_prefix_space"` // in older files: always or never
 	Split       bool    `json:"split"`
-	Shown       string  `json:"str_rep"` // as Replacement
+	Shown       string  `json:"str_rep"` // the same as Replacement
 }
 
 func (m *metaspace) prepare() error {
@@ -161,7 +161,7 @@ func (m *metaspace) split(p piece, _ *pattern.Steps) ([]piece, error) {
 	return p.cut(ends...), nil
 }
 
-// bertWords are what is between spaces, and punctuation marks.
+// bertWords divides at spaces and at punctuation marks.
 type bertWords struct{}
 
 func (*bertWords) split(p piece, _ *pattern.Steps) (parts []piece, err error) {
@@ -177,7 +177,7 @@ func (*bertWords) split(p piece, _ *pattern.Steps) (parts []piece, err error) {
 	return parts, nil
 }
 
-// words are what is between spaces.
+// words divides at spaces.
 type words struct{}
 
 func (*words) split(p piece, _ *pattern.Steps) ([]piece, error) { return p.fields(), nil }

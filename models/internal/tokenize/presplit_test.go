@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// piecesOf are the pieces of a text, as stages of a tokenizer.json make them.
+// piecesOf returns the pieces that stages of a tokenizer.json make of a text.
 func piecesOf(t *testing.T, stages, text string) (texts []string) {
 	t.Helper()
 	b := tokenizerOf(t, `{`+stages+`, 'added_tokens': [{'id': 2, 'content': '<s>'}],
@@ -45,8 +45,8 @@ const (
 	withSpace   = `{'type': 'ByteLevel', 'add_prefix_space': true}`
 )
 
-// TestNothingBeforeNothing has texts, and pieces of them, of which normalizers leave nothing:
-// whatever comes before words does not come there.
+// TestNothingBeforeNothing has texts of which normalizers leave nothing: nothing is put before
+// their words.
 func TestNothingBeforeNothing(t *testing.T) {
 	for _, c := range []struct {
 		normalizer, preTokenizer, text string
@@ -84,7 +84,7 @@ func TestNothingBeforeNothing(t *testing.T) {
 }
 
 // TestFirstIsWhereTheTextBegins has texts whose first word is not where they begin. A letter that a
-// normalizer made stands where the last letter stood of those that it replaced.
+// normalizer makes stands for the last of the letters that it replaces.
 func TestFirstIsWhereTheTextBegins(t *testing.T) {
 	between := sequence("pretokenizers", `{'type': 'WhitespaceSplit'}`, onlyFirst)
 	bert := sequence("pretokenizers", `{'type': 'BertPreTokenizer'}`, onlyFirst)
@@ -123,7 +123,8 @@ func TestFirstIsWhereTheTextBegins(t *testing.T) {
 	}
 }
 
-// TestNoClock keeps time out of tokenizers: a machine that pauses has the same tokens.
+// TestNoClock makes sure that tokenizers do not use time: a machine that pauses has the same
+// tokens.
 func TestNoClock(t *testing.T) {
 	for _, folder := range []string{".", "../pattern"} {
 		files, err := os.ReadDir(folder)
@@ -147,7 +148,7 @@ func TestNoClock(t *testing.T) {
 	}
 }
 
-// TestSplitRemoves keeps what matches a pattern, as CLIP's tokenizer does, or what does not.
+// TestSplitRemoves keeps the matches of a pattern, as CLIP's tokenizer does, or all else.
 func TestSplitRemoves(t *testing.T) {
 	for _, c := range []struct {
 		invert bool

@@ -34,7 +34,7 @@ func (c *spansCase) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// spansOf are the tokenizers of testdata/spans.json, and what others say of their tokens.
+// spansOf returns the tokenizers of testdata/spans.json, and the spans of their tokens.
 func spansOf(t testing.TB) (map[string]*Tokenizer, []spansCase) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/spans.json")
@@ -58,8 +58,8 @@ func spansOf(t testing.TB) (map[string]*Tokenizer, []spansCase) {
 	return kinds, file.Cases
 }
 
-// TestSpansOfTokenizers compares with what tokenizers 0.23.2 says of the tokens of random texts, by
-// testdata/spans.js.
+// TestSpansOfTokenizers compares with tokenizers 0.23.2 on random texts, which testdata/spans.js
+// made.
 func TestSpansOfTokenizers(t *testing.T) {
 	kinds, cases := spansOf(t)
 	for _, c := range cases {
@@ -70,7 +70,7 @@ func TestSpansOfTokenizers(t *testing.T) {
 	}
 }
 
-// oddLetters change in normalizers, or are in several tokens, or are no UTF-8.
+// oddLetters change in normalizers, are in several tokens, or are not UTF-8.
 var oddLetters = []string{"a", "b", "ab", " ", "  ", "\t", "\n", "é", "e\u0301", "É", "ﬁ", "①", "…",
 	"中", "😀", "👩\u200d👧", "!", "1", "\u0301", "a\u0323\u0301", "각", "\u00ad", "İ", "㌀", "\u200b",
 	"'s", "\u2003", "▁", "\x01", "\x00", "<m>", " <m> ", "éé", "bb", "\ufffd", "\xff", "\xe2\x82",
@@ -111,7 +111,7 @@ func FuzzSpans(f *testing.F) {
 	})
 }
 
-// checkSpans makes sure that spans have Encode's tokens, ascend and are of whole letters. Where
+// checkSpans makes sure that spans have Encode's tokens, ascend and consist of whole letters. If
 // tokens are bytes of the text it compares them with their definition.
 func checkSpans(t *testing.T, name string, tokenizer *Tokenizer, text string) {
 	t.Helper()
@@ -138,7 +138,7 @@ func checkSpans(t *testing.T, name string, tokenizer *Tokenizer, text string) {
 	}
 }
 
-// isBoundary says whether a letter, or a byte that is no UTF-8, begins or ends in a place.
+// isBoundary reports whether a letter, or a byte that is not UTF-8, begins or ends at a place.
 func isBoundary(text string, place int) bool {
 	for at := 0; at < place; {
 		_, size := utf8.DecodeRuneInString(text[at:])
@@ -149,11 +149,11 @@ func isBoundary(text string, place int) bool {
 	return true
 }
 
-// checkByteSpans compares with the definition where each byte has a letter and nothing is changed:
-// a token that is some bytes of a text stands for the letters that have them.
+// checkByteSpans compares with the definition for tokenizers that have a letter for each byte and
+// change nothing: a token of some bytes stands for the letters that these belong to.
 func checkByteSpans(t *testing.T, tokenizer *Tokenizer, text string, spans []Span) {
 	t.Helper()
-	var from, to []int // of each byte of the valid text, the letter of the text
+	var from, to []int // for each byte of the valid text its letter in the text
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRuneInString(text[at:])
 		for range utf8.RuneLen(r) {
@@ -165,7 +165,7 @@ func checkByteSpans(t *testing.T, tokenizer *Tokenizer, text string, spans []Spa
 	for _, s := range spans {
 		bytes := tokenizer.Bytes(s.Token)
 		if whole += bytes; at == 0 && strings.HasPrefix(bytes, " ") && !strings.HasPrefix(text, " ") {
-			bytes = bytes[1:] // which is none of the text
+			bytes = bytes[1:] // not part of the text
 		}
 		first, last := at, at+len(bytes)
 		if at = last; first == last {
@@ -181,14 +181,15 @@ func checkByteSpans(t *testing.T, tokenizer *Tokenizer, text string, spans []Spa
 	}
 }
 
-// TestSpansOfBytes: each byte that is no UTF-8 stands for itself, as U+FFFD does for its three.
+// TestSpansOfBytes: each byte that is not UTF-8 stands for itself, as do the three bytes of its
+// U+FFFD.
 func TestSpansOfBytes(t *testing.T) {
 	kinds, _ := spansOf(t)
 	source := rand.New(rand.NewPCG(10, 11))
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		for range 200 {
 			text := oddText(source)
-			places := map[int]int{} // of the valid text, in the text
+			places := map[int]int{} // places of the valid text in the text
 			n := 0
 			for at := 0; at <= len(text); {
 				places[n] = at
@@ -207,7 +208,7 @@ func TestSpansOfBytes(t *testing.T) {
 	}
 }
 
-// TestSpansOfControl: what users write like a control token is letters, and else it is one.
+// TestSpansOfControl: a control token that users spell is letters, and a trusted one is one token.
 func TestSpansOfControl(t *testing.T) {
 	tokenizer := tokenizerOf(t, `{'added_tokens': [{'id': 9, 'content': '<s>', 'special': true}],
 		'model': {'merges': ['< s', '<s >'], 'vocab': {'<': 1, 's': 2, '>': 3, 'é': 4, '<s': 5,

@@ -10,18 +10,19 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// mostStages is how many normalizers, and how many of each other kind, a file may have: all
-// published ones have fewer, and each needs time for each text.
+// mostStages bounds the normalizers of a file, and the stages of each other kind: all published
+// files have fewer, and each costs time for each text.
 const mostStages = 64
 
-// stageKinds are the types of one kind of stage: what a stage of each is read into, with defaults.
+// stageKinds are the types of one kind of stage. The value of a type is what a stage is decoded
+// into, with defaults.
 type stageKinds[T any] struct {
 	what  string // the kind
-	inner string // the key under which a Sequence has its stages
+	inner string // the key of a Sequence's stages
 	types map[string]func() T
 }
 
-// read returns a stage, or the stages of a Sequence, none for null.
+// read returns a stage, the stages of a Sequence, or none for null.
 func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
@@ -33,7 +34,7 @@ func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 		stage := create()
 		all, err = []T{stage}, strictjson.Unmarshal(data, stage, strictjson.Idle{"type": nil})
 		if p, ok := any(stage).(interface{ prepare() error }); ok && err == nil {
-			err = p.prepare() // and see what is not supported
+			err = p.prepare() // which refuses what is not supported
 		}
 	} else {
 		return nil, fmt.Errorf("the %s is of type %q, want a Sequence or one of %s", k.what, kind,
@@ -64,11 +65,11 @@ func (k *stageKinds[T]) sequence(data []byte) (all []T, err error) {
 	return all, err
 }
 
-// typeOf is what an object says of its type.
+// typeOf returns the type of an object.
 func typeOf(data []byte) string {
 	var typed struct {
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(data, &typed) // who reads the rest has the error
+	_ = json.Unmarshal(data, &typed) // the decoder of the rest returns the error
 	return typed.Type
 }

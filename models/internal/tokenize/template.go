@@ -9,15 +9,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
-// template is what stands before and after each text, and around two texts that are read together.
+// template is the tokens before and after each text, and around two texts that are read together.
 type template struct {
 	before, after []int
 	pair          []pairPart
-	noPair        error // why there is none, where a file says something else
+	noPair        error // why there is none, if the file has another one
 	trims         []trim
 }
 
-// pairPart is a token, or the place of the first or the second text, in a segment of the model.
+// pairPart is a token, or the place of the first or the second text, and its segment in the model.
 type pairPart struct{ token, segment int }
 
 // The places of texts in a pair.
@@ -26,7 +26,7 @@ const (
 	secondText = -2
 )
 
-// setPair keeps what a file says of pairs, at most once.
+// setPair sets the template for pairs, at most once.
 func (t *template) setPair(parts []pairPart, err error) {
 	if t.pair != nil || t.noPair != nil {
 		parts, err = nil, errors.New("the post_processor has two templates for pairs, want one")
@@ -34,7 +34,7 @@ func (t *template) setPair(parts []pairPart, err error) {
 	t.pair, t.noPair = parts, err
 }
 
-// postProcessor adds to a template. Its tokens may be added ones of the file.
+// postProcessor adds to a template. Its tokens may be added tokens of the file.
 type postProcessor interface {
 	add(t *template, added map[string]int) error
 }
@@ -47,7 +47,7 @@ var postProcessorKinds = stageKinds[postProcessor]{"post_processor", "processors
 		"RobertaProcessing":  func() postProcessor { return &pairFile{twice: true} },
 	}}
 
-// trimmed says that tokens stand for no spaces at their ends.
+// trimmed says that spans of tokens exclude spaces at their ends.
 type trimmed struct {
 	AddSpace    bool `json:"add_prefix_space"`
 	TrimOffsets bool `json:"trim_offsets"`
@@ -61,8 +61,8 @@ func (p *trimmed) add(t *template, _ map[string]int) error {
 	return nil
 }
 
-// pairFile names a token for the beginning and one for the end. Of pairs the second text is in a
-// segment of its own, or has the token of the end before it, too.
+// pairFile names a token for the beginning and one for the end. In a pair, the second text is in a
+// segment of its own, or also has the end token before it.
 type pairFile struct {
 	Before nameAndID `json:"cls"`
 	After  nameAndID `json:"sep"`
@@ -71,7 +71,7 @@ type pairFile struct {
 	twice   bool
 }
 
-// nameAndID is a list of the two.
+// nameAndID is a list of both.
 type nameAndID struct{ id int }
 
 func (n *nameAndID) UnmarshalJSON(data []byte) error {
@@ -109,10 +109,10 @@ func pairOf(before, after, segment int, twice bool) []pairPart {
 	return parts
 }
 
-// templateFile is a list of tokens with the text among them.
+// templateFile is a list of tokens and the text among them.
 type templateFile struct {
 	Single  []templatePart  `json:"single"`
-	Pair    json.RawMessage `json:"pair"` // of two texts, which few programs have
+	Pair    json.RawMessage `json:"pair"` // of two texts, which few programs use
 	Special map[string]struct {
 		ID     string   `json:"id"`
 		IDs    []int    `json:"ids"`
@@ -131,7 +131,7 @@ type templateItem struct {
 	Type int    `json:"type_id"` // of the model's segment embeddings
 }
 
-// UnmarshalJSON is needed because the keys are not in lower case.
+// UnmarshalJSON reads keys that are not in lower case.
 func (p *templatePart) UnmarshalJSON(data []byte) error {
 	type plain struct {
 		Token *templateItem `json:"SpecialToken"`
@@ -171,7 +171,7 @@ func (f *templateFile) add(t *template, added map[string]int) error {
 	return nil
 }
 
-// tokens are those that the template has under a name.
+// tokens returns the tokens with a name in the template.
 func (f *templateFile) tokens(name string, added map[string]int) ([]int, error) {
 	ids := f.Special[name].IDs
 	if id, ok := added[name]; ok && ids == nil {
@@ -184,7 +184,7 @@ func (f *templateFile) tokens(name string, added map[string]int) ([]int, error) 
 	return ids, nil
 }
 
-// pairs are the parts of the template for pairs, each text once and in their order.
+// pairs returns the parts of the template for pairs: each text once, in order.
 func (f *templateFile) pairs(added map[string]int) (parts []pairPart, err error) {
 	var list []map[string]templateItem
 	if len(f.Pair) == 0 {

@@ -12,23 +12,23 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Texts makes tokens of texts, and of pairs of them, as an encoder reads them: with the tokens that
-// the files put around them, and of long texts only the beginning.
+// Texts makes tokens of texts, and of pairs, for an encoder: with the tokens that the files put
+// around them, and only the beginning of long texts.
 type Texts struct {
 	*Tokenizer
 	longest int
 }
 
-// Read is what an encoder reads.
+// Read is the input of an encoder.
 type Read struct {
 	Tokens   []int32
 	Segments []int32 // of each token, nil for 0
-	Left     int     // how many tokens of the texts are left out
+	Left     int     // tokens of the texts that were cut off
 }
 
-// ReadTexts reads the tokenizer of a model that has some tokens: tokenizer.json with any kind of
-// model, or vocab.txt. A text has at most a number of tokens, 0 as tokenizer_config.json says, and
-// no more than positions.
+// ReadTexts reads the tokenizer of a model with some tokens: tokenizer.json with any kind of model,
+// or vocab.txt. A text has at most longest tokens, 0 for the length in tokenizer_config.json, and
+// at most positions.
 func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
 	t := &Texts{Tokenizer: readAny(l, usage{size: size})}
 	if l.Err != nil {
@@ -43,7 +43,7 @@ func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
 	return t
 }
 
-// checkRows refuses tokens that texts may have and that have no row in the model's table.
+// checkRows refuses tokens that texts may have but that have no row in the model's table.
 func checkRows(l *weights.Loader, t *Texts) {
 	outside := func(id int) bool { return id < 0 || id >= t.size }
 	for _, last := range []addedToken{t.last, t.lastAdded} {
@@ -62,8 +62,8 @@ func checkRows(l *weights.Loader, t *Texts) {
 
 var modelKind = regexp.MustCompile(`"type"\s*:\s*"(BPE|Unigram|WordLevel|WordPiece)"`)
 
-// modelType is the kind of model that tokenizer.json has. Whoever reads the file checks that: here
-// its megabytes are not decoded once more.
+// modelType returns the kind of model of tokenizer.json, which the reader of the file checks. It
+// does not decode the file's megabytes a second time.
 func modelType(l *weights.Loader) string {
 	data := l.Read(tokenizerJSON)
 	if m := modelKind.FindSubmatch(data); m != nil {
@@ -75,7 +75,7 @@ func modelType(l *weights.Loader) string {
 	return ""
 }
 
-// limitTexts says how many tokens a text may have.
+// limitTexts sets how many tokens a text may have.
 func limitTexts(l *weights.Loader, t *Texts, longest, positions int) {
 	config := readConfig(l)
 	limit := float64(positions)
@@ -96,19 +96,19 @@ func limitTexts(l *weights.Loader, t *Texts, longest, positions int) {
 	}
 }
 
-// Longest is how many tokens a text may have.
+// Longest returns how many tokens a text may have.
 func (t *Texts) Longest() int { return t.longest }
 
-// Before is how many tokens stand before each text.
+// Before returns how many tokens are put before each text.
 func (t *Texts) Before() int { return len(t.before) }
 
-// After is how many tokens stand behind each text.
+// After returns how many tokens are put after each text.
 func (t *Texts) After() int { return len(t.after) }
 
-// Room is how many tokens of its own a text may have.
+// Room returns how many tokens of its own a text may have.
 func (t *Texts) Room() int { return max(0, t.longest-len(t.before)-len(t.after)) }
 
-// Around returns tokens of a text with the tokens that stand around each text.
+// Around returns the tokens of spans with those around each text.
 func (t *Texts) Around(spans []Span) []int32 {
 	ids := narrow(t.before)
 	for _, s := range spans {
@@ -117,7 +117,7 @@ func (t *Texts) Around(spans []Span) []int32 {
 	return append(ids, narrow(t.after)...)
 }
 
-// Shorten lets texts have fewer tokens.
+// Shorten reduces how many tokens a text may have.
 func (t *Texts) Shorten(longest int) error {
 	if fixed := max(2, len(t.before)+len(t.after)); longest < fixed {
 		return fmt.Errorf("%d, want at least %d", longest, fixed)
@@ -126,11 +126,11 @@ func (t *Texts) Shorten(longest int) error {
 	return nil
 }
 
-// Encode returns the tokens of a text, control tokens among them whose texts it has. What
-// is no UTF-8 becomes U+FFFD.
+// Encode returns the tokens of a text, including control tokens that it spells. Bytes that are not
+// UTF-8 become U+FFFD.
 func (t *Texts) Encode(text string) (Read, error) { return t.EncodeWithin(text, t.longest) }
 
-// EncodeWithin is Encode of texts that may have another number of tokens.
+// EncodeWithin is Encode with another limit of tokens.
 func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
 	ids, err := t.tokens(trust(toValid(text)))
 	if err != nil {
@@ -142,8 +142,8 @@ func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
 	return Read{read, nil, left}, err
 }
 
-// Pair returns the tokens of two texts that are read together. Where they are too long, the longer
-// one loses tokens at its end first, as "longest_first" of Hugging Face's tokenizers has it.
+// Pair returns the tokens of two texts that are read together. If they are too long, the longer one
+// loses tokens at its end first, as with "longest_first" of Hugging Face's tokenizers.
 func (t *Texts) Pair(first, second string) (Read, error) {
 	return t.pairCut(first, second, func(a, b, room int) (int, int, error) {
 		a, b = longestFirst(a, b, room)
@@ -151,8 +151,8 @@ func (t *Texts) Pair(first, second string) (Read, error) {
 	})
 }
 
-// PairFirst is Pair of which only the first text loses tokens, as with "only_first". It is an error
-// if the second one leaves no room for a token of the first.
+// PairFirst is Pair, but only the first text loses tokens, as with "only_first". It is an error if
+// the second one leaves no room for a token of the first.
 func (t *Texts) PairFirst(first, second string) (Read, error) {
 	return t.pairCut(first, second, func(a, b, room int) (int, int, error) {
 		if a+b > room && b >= room {
@@ -163,7 +163,7 @@ func (t *Texts) PairFirst(first, second string) (Read, error) {
 	})
 }
 
-// pairCut is Pair with a function that says how many tokens each text keeps.
+// pairCut is Pair; cut returns how many tokens each text keeps.
 func (t *Texts) pairCut(first, second string, cut func(a, b, room int) (int, int, error)) (r Read,
 	err error) {
 	if err = cmp.Or(t.noPair, errorIf(t.pair == nil, "the post_processor has no template for pairs, "+
@@ -205,12 +205,12 @@ func (t *Texts) pairCut(first, second string, cut func(a, b, room int) (int, int
 	return r, err
 }
 
-// Plain returns the tokens of a text alone, without control tokens even where it has their texts.
+// Plain returns the tokens of a text alone, in which control tokens are spelled as text.
 func (t *Texts) Plain(text string) ([]int32, error) {
 	return t.encodeAlone(fromUsers(toValid(text)))
 }
 
-// toValid is a text in which runs of bytes that are no UTF-8 are U+FFFD.
+// toValid returns a text with U+FFFD for each run of bytes that are not UTF-8.
 func toValid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func errorIf(wrong bool, text string) error {
@@ -220,7 +220,7 @@ func errorIf(wrong bool, text string) error {
 	return nil
 }
 
-// longestFirst is how many tokens two texts keep if together they may have some.
+// longestFirst returns how many tokens two texts keep if both together may have room tokens.
 func longestFirst(a, b, room int) (int, int) {
 	if a+b <= room {
 		return a, b

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kindsOfTexts are files of each kind of tokenizer, all with tokens up to 9.
+// kindsOfTexts are files of each kind of tokenizer, with tokens up to 9.
 var kindsOfTexts = map[string]map[string]string{
 	"vocab.txt": {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##a\n!\n\ufffd\nab\nlast\n"},
 	"WordPiece": {tokenizerJSON: `{'model': {'type': 'WordPiece', 'vocab': {'[UNK]': 1, '[CLS]': 2,
@@ -23,7 +23,7 @@ var kindsOfTexts = map[string]map[string]string{
 		'sep': ['</s>', 3], 'cls': ['<s>', 2]}}`},
 }
 
-// TestOddTexts reads texts that nobody means, with each kind of tokenizer.
+// TestOddTexts encodes unusual texts with each kind of tokenizer.
 func TestOddTexts(t *testing.T) {
 	for kind, files := range kindsOfTexts {
 		l := loaderOf(t, files)
@@ -71,7 +71,7 @@ func TestOddTexts(t *testing.T) {
 	}
 }
 
-// TestRowsOfTokens refuses, when a tokenizer is read, tokens for which the model has no row.
+// TestRowsOfTokens: reading a tokenizer refuses tokens for which the model has no row.
 func TestRowsOfTokens(t *testing.T) {
 	for kind, files := range kindsOfTexts {
 		file := tokenizerJSON

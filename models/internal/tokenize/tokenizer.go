@@ -1,5 +1,5 @@
-// Package tokenize turns texts into tokens and back, by the files that come with a model:
-// tokenizer.json, vocab.txt, or the metadata of a GGUF file.
+// Package tokenize turns texts into tokens and back, with the files of a model: tokenizer.json,
+// vocab.txt, or the metadata of a GGUF file.
 package tokenize
 
 import (
@@ -10,19 +10,20 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Tokenizer turns texts into tokens and tokens into texts. What it does not know of its files is an
-// error, not other tokens. It is own code because the pure Go libraries that were found do not read
-// these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the patterns of Llama 3 and Qwen
-// 2, and ignores byte_fallback, and gomlx/go-huggingface v0.3.1 has models of SentencePiece only.
+// Tokenizer turns texts into tokens and tokens into texts. Anything unknown in its files is an
+// error, and never gives other tokens. It is own code because the pure Go libraries that were found
+// do not read these files: sugarme/tokenizer v0.3.0 panics at the lookahead in the patterns of
+// Llama 3 and Qwen 2, and ignores byte_fallback, and gomlx/go-huggingface v0.3.1 has models of
+// SentencePiece only.
 type Tokenizer struct {
 	pipeline
 	model
 	Template Template
-	Named    Ends         // which tokens end an answer because a number says so
-	file     string       // which says most of it
-	begin    []int        // before conversations, unless the template writes it
-	texts    []string     // of tokens, by their numbers
-	last     addedToken   // of the model: the one with the largest number, or one below 0
+	Named    Ends         // tokens that end an answer by their numbers
+	file     string       // the main file
+	begin    []int        // before conversations, if the template does not write it
+	texts    []string     // of tokens, by number
+	last     addedToken   // of the model: the one with the largest number, or a number below 0
 	added    map[int]bool // tokens that are found before the model finds others
 	special  map[int]bool // tokens that are not shown
 	decoders []decoder
@@ -34,7 +35,7 @@ type model interface {
 	word(e *encoded, w traced) error
 	number(text string) (id int, ok bool)
 	all() iter.Seq2[string, int]
-	// unknown is the token for what the vocabulary lacks.
+	// unknown returns the token for text that the vocabulary lacks.
 	unknown() (id int, ok bool)
 }
 
@@ -45,20 +46,20 @@ type fileModel[M any] interface {
 	build() (model, error)
 }
 
-// Template is a chat template with the texts of two tokens that it may name.
+// Template is a chat template, with the texts of two tokens that it may use.
 type Template struct {
 	Source, Begin, End string
-	Others             string // why there is no Source, where the files have other templates
+	Others             string // why there is no Source, if the files have other templates
 }
 
-// usage is what a tokenizer is read for.
+// usage is the purpose for which a tokenizer is read.
 type usage struct {
-	size    int  // of the model's vocabulary, 0 for as many tokens as the files have
+	size    int  // of the model's vocabulary, 0 for as many as the files have
 	decodes bool // tokens become texts
 }
 
-// FromFolder reads the tokenizer of a folder: tokenizer.json, or vocab.txt where there is none, and
-// what other files of the folder say of tokens.
+// FromFolder reads the tokenizer of a folder: tokenizer.json, or else vocab.txt, and the other
+// files that describe tokens.
 func FromFolder(l *weights.Loader) *Tokenizer {
 	t := readAny(l, usage{decodes: true})
 	if l.Err == nil {
@@ -67,7 +68,7 @@ func FromFolder(l *weights.Loader) *Tokenizer {
 	return t
 }
 
-// ReadBPE reads the tokenizer of a folder with a language model that has some tokens.
+// ReadBPE reads the tokenizer of a folder with a language model that has size tokens.
 func ReadBPE(l *weights.Loader, size int) *Tokenizer {
 	t, config := readBPE(l, usage{size, true})
 	if l.Err == nil {
@@ -77,8 +78,8 @@ func ReadBPE(l *weights.Loader, size int) *Tokenizer {
 	return t
 }
 
-// Beside begins to read a tokenizer, which needs about as long as a start from packed matrices,
-// and returns who waits for it. Errors of the model come first.
+// Beside starts to read a tokenizer, which needs about as long as a start from packed matrices, and
+// returns a function that waits for it. Errors of the model come first.
 func Beside(l *weights.Loader, read func(l *weights.Loader) *Tokenizer) (wait func() *Tokenizer) {
 	other, done := &weights.Loader{Path: l.Path, Err: l.Err}, make(chan *Tokenizer, 1)
 	go func() { done <- read(other) }()
@@ -107,8 +108,7 @@ func readAny(l *weights.Loader, u usage) *Tokenizer {
 	return readWordPiece(l, u)
 }
 
-// readFile reads tokenizer.json with a kind of model, and the files that say more of
-// tokens.
+// readFile reads tokenizer.json with a kind of model, and the other files that describe tokens.
 func readFile[M any, P fileModel[M]](l *weights.Loader, f *tokenizerFile[M],
 	u usage) (*Tokenizer, *tokenizerConfig) {
 	t := &Tokenizer{file: tokenizerJSON}
@@ -152,7 +152,7 @@ func build[M any, P fileModel[M]](t *Tokenizer, f *tokenizerFile[M], u usage) (e
 	return t.finish(f.Added, u.decodes)
 }
 
-// finish sets what follows from the other fields.
+// finish sets the fields that follow from others.
 func (t *Tokenizer) finish(added []addedToken, decodes bool) error {
 	t.added, t.special = map[int]bool{}, map[int]bool{}
 	for _, a := range added {
@@ -162,7 +162,7 @@ func (t *Tokenizer) finish(added []addedToken, decodes bool) error {
 		}
 	}
 	if id, ok := t.unknown(); ok {
-		delete(t.control, id) // which what users write may become
+		delete(t.control, id) // text of users may become it
 	}
 	if err := t.count(len(added)); err != nil || !decodes {
 		return err
@@ -179,8 +179,7 @@ func (t *Tokenizer) finish(added []addedToken, decodes bool) error {
 	return checkStrips(t.decoders)
 }
 
-// count finds the last token of the model, and from it how many tokens there are unless the model
-// says so.
+// count finds the last token of the model, and sets the number of tokens unless the model gives it.
 func (t *Tokenizer) count(added int) error {
 	tokens := added
 	for text, id := range t.all() {
@@ -203,7 +202,7 @@ func (t *Tokenizer) count(added int) error {
 	return nil
 }
 
-// keepTexts keeps the texts of tokens, but for tokens that the model does not have.
+// keepTexts keeps the texts of tokens that the model has.
 func (t *Tokenizer) keepTexts(added []addedToken) {
 	t.texts = make([]string, min(t.size, 1+max(0, t.last.ID, t.lastAdded.ID)))
 	keep := func(id int, text string) {
@@ -219,7 +218,7 @@ func (t *Tokenizer) keepTexts(added []addedToken) {
 	}
 }
 
-// checkAround refuses tokens around texts that are none.
+// checkAround refuses tokens around texts that do not exist.
 func (t *Tokenizer) checkAround() error {
 	for _, id := range slices.Concat(t.before, t.after) {
 		if id < 0 || id >= t.size {
@@ -229,8 +228,8 @@ func (t *Tokenizer) checkAround() error {
 	return nil
 }
 
-// checkNamed refuses a token named for the beginning or the end of texts, if tokenizer.json puts
-// others there.
+// checkNamed refuses a token named for the beginning or the end of texts if tokenizer.json puts
+// another one there.
 func (t *Tokenizer) checkNamed(l *weights.Loader, n named, where string, around []int) {
 	id, ok := t.addedIDs[n.token.Content]
 	if !ok || len(around) == 0 || slices.Contains(around, id) {
@@ -240,12 +239,12 @@ func (t *Tokenizer) checkNamed(l *weights.Loader, n named, where string, around 
 		"tokenizer.json puts %s texts, of %d", n.key, n.token.Content, id, where, around))
 }
 
-// Encode returns the tokens of a text that users wrote: what looks like a control token is text.
+// Encode returns the tokens of a text that users wrote: the spelling of a control token is text.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
 	return t.encodeAlone(fromUsers(valid(text)))
 }
 
-// EncodeControl returns the tokens of a text, control tokens among them whose texts it has.
+// EncodeControl returns the tokens of a text, including control tokens that it spells.
 func (t *Tokenizer) EncodeControl(text string) ([]int32, error) {
 	return t.encodeAlone(trust(valid(text)))
 }
@@ -261,13 +260,13 @@ type Span struct {
 	Start, End int
 }
 
-// Spans returns the tokens of Encode, and where they are.
+// Spans returns the tokens of Encode, and their places.
 func (t *Tokenizer) Spans(text string) ([]Span, error) {
 	s := given(text)
 	return t.spans(passage{s, fromUsers(s.text).trusted}, text)
 }
 
-// SpansControl returns the tokens of EncodeControl, and where they are.
+// SpansControl returns the tokens of EncodeControl, and their places.
 func (t *Tokenizer) SpansControl(text string) ([]Span, error) {
 	s := given(text)
 	return t.spans(passage{s, s.text}, text)
@@ -295,8 +294,8 @@ func (t *Tokenizer) PromptControl(text string) ([]int32, error) {
 	return t.prompt(trust(valid(text)))
 }
 
-// Conversation returns the tokens of what a chat template renders. The template writes all tokens
-// around messages, but for the one that add_bos_token puts before all texts.
+// Conversation returns the tokens of a rendered chat template. The template writes all tokens
+// around messages, except the one that add_bos_token puts before all texts.
 func (t *Tokenizer) Conversation(pieces []Piece) ([]int32, error) {
 	ids, err := t.tokens(joined(pieces))
 	if n := len(t.begin); err == nil && (len(ids) < n || !slices.Equal(ids[:n], t.begin)) {
@@ -305,9 +304,9 @@ func (t *Tokenizer) Conversation(pieces []Piece) ([]int32, error) {
 	return t.checked(ids, err)
 }
 
-// ControlIn are the texts of control tokens that EncodeControl finds in a text, each once.
+// ControlIn returns the texts of the control tokens that EncodeControl finds in a text, each once.
 func (t *Tokenizer) ControlIn(text string) (found []string) {
-	pieces, _ := t.pieces(trust(valid(text))) // who encodes the text has the error
+	pieces, _ := t.pieces(trust(valid(text))) // encoding the text returns the error
 	for _, id := range Union(controls(pieces)) {
 		found = append(found, t.text(id))
 	}
@@ -321,7 +320,7 @@ func (t *Tokenizer) prompt(s passage) ([]int32, error) {
 	return t.checked(slices.Concat(t.before, ids, t.after), err)
 }
 
-// tokens are the tokens of a passage alone.
+// tokens returns the tokens of a passage alone.
 func (t *Tokenizer) tokens(s passage) ([]int, error) {
 	var e encoded
 	err := t.encode(&e, s, t.word)
@@ -339,13 +338,13 @@ func (t *Tokenizer) checked(ids []int, err error) ([]int32, error) {
 	return narrow(ids), nil
 }
 
-// Size is how many tokens there are: numbers begin at 0.
+// Size returns the number of tokens: they are 0 to Size() - 1.
 func (t *Tokenizer) Size() int { return t.size }
 
-// Text is how the vocabulary spells a token, "" for a number that has none.
+// Text returns the spelling of a token in the vocabulary, "" for a number without one.
 func (t *Tokenizer) Text(id int32) string { return t.text(int(id)) }
 
-// Token is the token of a text in the vocabulary.
+// Token returns the token with a spelling in the vocabulary.
 func (t *Tokenizer) Token(text string) (id int32, ok bool) {
 	found, ok := t.token(text)
 	return int32(found), ok
@@ -354,11 +353,10 @@ func (t *Tokenizer) Token(text string) (id int32, ok bool) {
 // Special reports whether the files call a token special.
 func (t *Tokenizer) Special(id int32) bool { return t.special[int(id)] }
 
-// Control reports whether users may not write a token: what they write that has its text does not
-// become it.
+// Control reports whether users must not write a token: its spelling in their text stays text.
 func (t *Tokenizer) Control(id int32) bool { return t.control[int(id)] || t.special[int(id)] }
 
-// token is the number of the token with a text, an added one or one of the vocabulary.
+// token returns the number of the token with a text, an added token or one of the vocabulary.
 func (t *Tokenizer) token(text string) (id int, ok bool) {
 	if id, ok = t.addedIDs[text]; !ok {
 		id, ok = t.number(text)
@@ -366,7 +364,7 @@ func (t *Tokenizer) token(text string) (id int, ok bool) {
 	return id, ok && text != ""
 }
 
-// text is the text of a token, "" if there is none.
+// text returns the text of a token, "" if there is none.
 func (t *Tokenizer) text(id int) string {
 	if id < 0 || id >= len(t.texts) {
 		return ""
@@ -374,6 +372,6 @@ func (t *Tokenizer) text(id int) string {
 	return t.texts[id]
 }
 
-// Public makes a *tokenizer.Tokenizer. Package tokenizer sets it, as its exported names have no
-// types of internal packages.
+// Public makes a *tokenizer.Tokenizer. Package tokenizer sets it, so that its exported names need
+// no types of internal packages.
 var Public func(t *Tokenizer) any

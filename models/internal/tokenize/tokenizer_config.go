@@ -10,14 +10,15 @@ import (
 
 const tokenizerConfigJSON = "tokenizer_config.json"
 
-// tokenizerConfig is tokenizer_config.json. What tokenizer.json says, too, is the same in both.
+// tokenizerConfig is tokenizer_config.json. Where tokenizer.json says the same things, both must
+// agree.
 type tokenizerConfig struct {
-	Longest float64             `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
+	Longest float64             `json:"model_max_length"` // tokens of a text, often 1e30; 0: not given
 	Added   map[int]configToken `json:"added_tokens_decoder"`
 	Class   string              `json:"tokenizer_class"`
-	Side    string              `json:"truncation_side"` // from which long texts are shortened
+	Side    string              `json:"truncation_side"` // the end at which long texts are cut
 
-	PaddingSide string `json:"padding_side"` // where queries are filled up that have a vector for each token
+	PaddingSide string `json:"padding_side"` // where queries with a vector for each token are padded
 
 	// of BPE
 	AddSpace *bool `json:"add_prefix_space"`
@@ -35,17 +36,17 @@ type tokenizerConfig struct {
 	namedTokens
 }
 
-// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
-// texts and decode, and what classes of transformers save that concerns offsets, or how a
-// tokenizer.json is made of another file.
+// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, padding and decoding
+// in other programs, and what classes of transformers save about offsets, or about making a
+// tokenizer.json out of another file.
 var tokenizerConfigIdle = strictjson.Idle{
 	"trim_offsets":             nil, // of RoBERTa, BART and GPT-NeoX
-	"vocab_type":               nil, // of DeBERTa, as the next
+	"vocab_type":               nil, // of DeBERTa, as is the next
 	"split_by_punct":           {"false"},
-	"extra_ids":                nil, // of T5, whose tokens are among added ones
-	"remove_space":             nil, // of ALBERT, XLNet, RemBERT and FNet, as the next
+	"extra_ids":                nil, // of T5, whose tokens are added ones, too
+	"remove_space":             nil, // of ALBERT, XLNet, RemBERT and FNet, as is the next
 	"keep_accents":             nil,
-	"suffix_first":             nil,       // of Code Llama, where a text is filled in
+	"suffix_first":             nil,       // of Code Llama, for filling in text
 	"return_token_type_ids":    nil,       // of CodeGen and Phi
 	"decode_with_prefix_space": {"false"}, // of InternLM
 	"init_inputs":              {"[]"},
@@ -80,7 +81,7 @@ func (t configToken) numbered(id int) addedToken {
 		tokenizerConfigJSON}
 }
 
-// readConfig reads tokenizer_config.json and special_tokens_map.json if they are there.
+// readConfig reads tokenizer_config.json and special_tokens_map.json if they exist.
 func readConfig(l *weights.Loader) *tokenizerConfig {
 	c := &tokenizerConfig{}
 	l.OptionalJSON(tokenizerConfigJSON, c, c.findOfModel(l, tokenizerConfigJSON, tokenizerConfigIdle))
@@ -88,7 +89,7 @@ func readConfig(l *weights.Loader) *tokenizerConfig {
 	return c
 }
 
-// agrees compares what the file says, if it does, with what tokenizer.json does.
+// agrees compares a setting of the file, if it has it, with tokenizer.json.
 func agrees(key string, said *bool, does bool) error {
 	if said == nil || *said == does {
 		return nil
@@ -110,7 +111,7 @@ func (c *tokenizerConfig) agreesWithBPE(p *pipeline) error {
 	return nil
 }
 
-// addsSpace says whether a text gets a space at its beginning, whatever shows it.
+// addsSpace reports whether a text gets a space at its beginning, in any form.
 func (p *pipeline) addsSpace() bool {
 	for _, n := range p.normalizers {
 		if _, ok := n.(*prepend); ok {
@@ -149,11 +150,11 @@ func (c *tokenizerConfig) agreesWithWordPiece(p *pipeline) error {
 	return nil
 }
 
-// bertClasses are programs that read a vocab.txt as it is read here.
+// bertClasses are the classes of tokenizers that read a vocab.txt as this package does.
 var bertClasses = []string{"", "BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer",
 	"DistilBertTokenizerFast"}
 
-// isBERT refuses a vocab.txt of other programs, which cut texts into other words.
+// isBERT refuses a vocab.txt for other classes, which divide texts into other words.
 func (c *tokenizerConfig) isBERT() error {
 	if !slices.Contains(bertClasses, c.Class) {
 		return fmt.Errorf("tokenizer_class is %q beside a vocab.txt, want BertTokenizer, or a "+
@@ -162,7 +163,7 @@ func (c *tokenizerConfig) isBERT() error {
 	return nil
 }
 
-// cleaning is the normalizer for a vocab.txt.
+// cleaning returns the normalizer for a vocab.txt.
 func (c *tokenizerConfig) cleaning() *cleaning {
 	n := newCleaning()
 	for into, said := range map[*bool]*bool{&n.Lower: c.Lower, &n.Chinese: c.Chinese,

@@ -7,7 +7,7 @@ import (
 )
 
 // TestKeysOfClasses has the keys that save_pretrained of transformers writes for its classes of
-// tokenizers, beside a tokenizer.json that says the same.
+// tokenizers, next to a tokenizer.json that agrees.
 func TestKeysOfClasses(t *testing.T) {
 	const added = `'added_tokens': [{'id': 0, 'content': '<s>', 'special': true}, {'id': 2,
 		'content': '</s>', 'special': true}, {'id': 3, 'content': '<image>', 'special': true}], `
@@ -77,7 +77,7 @@ func TestKeysOfClasses(t *testing.T) {
 			t.Errorf("%s, %s: the error is %v, want %s", c.config, c.names, l.Err, c.want)
 		}
 	}
-	// A token under such a key is one that users may not write.
+	// Users must not write a token under such a key.
 	l := loaderOf(t, map[string]string{tokenizerJSON: `{'added_tokens': [{'id': 3, 'content': '<i>'}],
 		'model': {'merges': [], 'vocab': {'<': 4, 'i': 5, '>': 6}}}`,
 		specialTokensJSON: `{'boi_token': '<i>'}`})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
-// TestTemplates has tokens before and after a text, as each kind of file says it.
+// TestTemplates has tokens before and after a text, in the form of each kind of file.
 func TestTemplates(t *testing.T) {
 	const special = `'special_tokens': {'<s>': {'id': '<s>', 'ids': [5, 6], 'tokens': ['<s>', '<t>']}}`
 	text, begin := `{'Sequence': {'id': 'A', 'type_id': 0}}`,
@@ -107,7 +107,7 @@ func TestDecoders(t *testing.T) {
 	}
 }
 
-// TestRefusedTokenizers has files that ask for what is not done.
+// TestRefusedTokenizers has files that ask for something unsupported.
 func TestRefusedTokenizers(t *testing.T) {
 	const model = `'model': {'merges': [], 'vocab': {'a': 1}}`
 	metaspace := func(options string) string {
@@ -222,7 +222,8 @@ func TestUnknownKeysOfTokenizers(t *testing.T) {
 	}
 }
 
-// FuzzTokenizers reads files of any kind, and encodes a text: an error, or tokens of the model.
+// FuzzTokenizers reads arbitrary files, and encodes a text: the result is an error, or tokens of
+// the model.
 func FuzzTokenizers(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(full, "'", `"`)), "a <s> 12 é")
 	f.Add([]byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1}}}`), "x")

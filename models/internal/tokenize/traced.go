@@ -5,29 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// traced is a text that stages of a tokenizer have made, and where each of its bytes comes from if
-// somebody asks. Bytes stand for what they stand for in Hugging Face's tokenizers: all bytes of a
-// letter for the letter in whose place it is, and of a letter that was put between others for the
-// one before it.
+// traced is a text made by stages of a tokenizer, with the origin of each byte if that is wanted.
+// Origins are the same as in Hugging Face's tokenizers: all bytes of a letter stand for the letter
+// that it replaces, and those of an inserted letter for the letter before it.
 type traced struct {
 	text string
-	from *origins // of each byte; nil if nobody asks
+	from *origins // of each byte; nil if not wanted
 }
 
-// origin is some bytes of a text as it was given.
+// origin is a range of bytes of the original text.
 type origin struct{ start, end int }
 
-// origins are where the bytes of a text come from. A text that nobody asks about should be small.
+// origins are the origins of a text's bytes. traced has a pointer to them, so that texts without
+// them are small.
 type origins []origin
 
-// append adds an origin of some bytes.
+// append adds an origin of several bytes.
 func (l *origins) append(o origin, times int) {
 	for range times {
 		*l = append(*l, o)
 	}
 }
 
-// given is a text as it was given, of which each byte that is no UTF-8 has become U+FFFD.
+// given is an original text, in which each byte that is not UTF-8 has become U+FFFD.
 func given(text string) traced {
 	from := make(origins, 0, len(text))
 	for at := 0; at < len(text); {
@@ -38,7 +38,7 @@ func given(text string) traced {
 	return traced{valid(text), &from}
 }
 
-// slice is some bytes of a text.
+// slice returns a range of bytes of the text.
 func (t traced) slice(start, end int) traced {
 	if t.from == nil {
 		return traced{text: t.text[start:end]}
@@ -47,7 +47,7 @@ func (t traced) slice(start, end int) traced {
 	return traced{t.text[start:end], &from}
 }
 
-// span is what some bytes of a text stand for.
+// span returns the origin of a range of bytes.
 func (t traced) span(start, end int) origin {
 	if start < end {
 		return origin{(*t.from)[start].start, (*t.from)[end-1].end}
@@ -56,7 +56,7 @@ func (t traced) span(start, end int) origin {
 	return origin{at, at}
 }
 
-// before is what the letter before a place stands for.
+// before returns the origin of the letter before a place.
 func (t traced) before(at int) origin {
 	switch from := *t.from; {
 	case at > 0:
@@ -67,7 +67,7 @@ func (t traced) before(at int) origin {
 	return origin{}
 }
 
-// perLetter applies a function that makes the same of a text as of each letter alone.
+// perLetter applies a function that changes each letter of a text independently.
 func (t traced) perLetter(apply func(text string) string) traced {
 	made := traced{apply(t.text), t.from}
 	if t.from == nil || made.text == t.text {
@@ -82,7 +82,7 @@ func (t traced) perLetter(apply func(text string) string) traced {
 	return made
 }
 
-// prepend puts a text before what is not empty. It stands for the first letter.
+// prepend puts a text before one that is not empty. It stands for the first letter.
 func (t traced) prepend(text string) traced {
 	made := traced{text: text + t.text}
 	if t.from != nil {
@@ -94,7 +94,7 @@ func (t traced) prepend(text string) traced {
 	return made
 }
 
-// replaceAll puts a text in the place of another one wherever that is.
+// replaceAll replaces a text by another one wherever it occurs.
 func (t traced) replaceAll(old, content string) traced {
 	made := traced{strings.ReplaceAll(t.text, old, content), t.from}
 	if t.from == nil || made.text == t.text {
@@ -113,7 +113,7 @@ func (t traced) replaceAll(old, content string) traced {
 	}
 }
 
-// transform is what edits make of a text.
+// transform applies edits to a text.
 func (t traced) transform(edits []edit) traced {
 	var text strings.Builder
 	var from origins
@@ -136,7 +136,7 @@ func (t traced) transform(edits []edit) traced {
 	return tracedIf(t.from != nil, text.String(), from)
 }
 
-// tracedIf is a text with origins if they are wanted.
+// tracedIf returns a text with origins if they are wanted.
 func tracedIf(wanted bool, text string, from origins) traced {
 	if !wanted {
 		return traced{text: text}
@@ -144,17 +144,17 @@ func tracedIf(wanted bool, text string, from origins) traced {
 	return traced{text, &from}
 }
 
-// tracer writes a text that is made of another one, from its beginning to its end.
+// tracer writes a text that is made of another one, from beginning to end.
 type tracer struct {
 	of   traced
 	text strings.Builder
 	from origins
-	more int // bytes of the last letter, if it came without one of the text
+	more int // bytes of the last letter, if it was written in addition to the text's letters
 }
 
 func (w *tracer) made() traced { return tracedIf(w.of.from != nil, w.text.String(), w.from) }
 
-// keep writes some bytes as they are.
+// keep copies a range of bytes.
 func (w *tracer) keep(start, end int) {
 	w.text.WriteString(w.of.text[start:end])
 	if w.of.from != nil {
@@ -162,7 +162,7 @@ func (w *tracer) keep(start, end int) {
 	}
 }
 
-// append writes what was made of some bytes.
+// append writes the text made of some bytes.
 func (w *tracer) append(t traced) {
 	w.text.WriteString(t.text)
 	w.from = append(w.from, *t.from...)
@@ -176,8 +176,8 @@ func (w *tracer) insert(text string, at int) {
 	}
 }
 
-// replace writes a text in the place of some letters: letter for letter, and what is more stands
-// for the last one. If there is no text, a letter before that was more replaces the first one.
+// replace writes a text in place of some letters: letter for letter, and further letters stand for
+// the last one. If the text is empty, an additional letter before it stands for the first of them.
 func (w *tracer) replace(start, end int, text string) {
 	w.text.WriteString(text)
 	if w.of.from != nil {
@@ -185,7 +185,7 @@ func (w *tracer) replace(start, end int, text string) {
 	}
 }
 
-// trace says where the letters of replace come from.
+// trace sets the origins of the letters of replace.
 func (w *tracer) trace(start, end int, text string) {
 	if text == "" {
 		for i := range w.more {

@@ -14,8 +14,8 @@ func (u *unicodeForm) normalize(t traced, _ *budget) (traced, error) {
 	return inForm(u.form, t), nil
 }
 
-// inForm is a text in a form. The library has the form for streams, in which a letter has at most
-// 30 marks: it puts a joiner between more.
+// inForm returns a text in a form. The library has the form for streams, in which a letter has at
+// most 30 marks: it puts a joiner between more marks.
 func inForm(form norm.Form, t traced) traced {
 	made := form.String(t.text)
 	if strings.Count(made, joiner) != strings.Count(t.text, joiner) {
@@ -36,10 +36,10 @@ func inForm(form norm.Form, t traced) traced {
 	return w.made()
 }
 
-// edit is a letter that a form makes, and how many letters of the text it replaces.
+// edit is a letter of the new text, and how many letters of the old text it replaces.
 type edit struct {
 	rune
-	change int // 0: the next one; −n: n more; 1: none, it follows the letter before it
+	change int // 0: the next letter; −n: n more; 1: none, it follows the letter before it
 }
 
 func editsInForm(form norm.Form, text string) []edit {
@@ -52,10 +52,10 @@ func editsInForm(form norm.Form, text string) []edit {
 
 const joiner = "\u034f"
 
-// class is the canonical combining class of a letter, 0 for one that begins something.
+// class returns the canonical combining class of a letter, 0 for a starter.
 func class(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// decomposed are the decompositions of all edits, with marks in their order (The Unicode
+// decomposed returns the decompositions as edits, with marks in canonical order (The Unicode
 // Standard, 3.11: D108, D109).
 func decomposed(form norm.Form, text string) (all []edit) {
 	compatible := form == norm.NFKC || form == norm.NFKD
@@ -79,10 +79,10 @@ func decomposed(form norm.Form, text string) (all []edit) {
 	return all
 }
 
-// composed joins letters with what follows them, unless another mark of the same or a higher class
+// composed joins letters with those after them, unless another mark of the same or a higher class
 // is between (D115, D117).
 func composed(edits []edit) (all []edit) {
-	start, last := -1, uint8(0) // the place of the letter, and the class before
+	start, last := -1, uint8(0) // the place of the starter, and the class of the letter before
 	for _, e := range edits {
 		c := class(e.rune)
 		if blocked := start+1 < len(all) && last >= c; start >= 0 && !blocked {

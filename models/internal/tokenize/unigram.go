@@ -13,12 +13,12 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// unigram is the model of XLM-RoBERTa and T5 (Kudo 2018): of all ways to cut a word into tokens it
-// finds the one whose scores, logarithms of probabilities, have the largest sum.
+// unigram is the model of XLM-RoBERTa and T5 (Kudo 2018): of all ways to divide a word into tokens
+// it finds the one whose scores, logarithms of probabilities, have the largest sum.
 type unigram struct {
 	unigramModel
 	nodes []unigramNode // a trie of all tokens, by bytes
-	bytes [256]int      // tokens for what no other has, −1 for none
+	bytes [256]int      // tokens for the bytes of unknown text, −1 for none
 	least float64       // the score of an unknown letter
 }
 
@@ -32,7 +32,7 @@ type unigramModel struct {
 	ids map[string]int // of Vocab
 }
 
-// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+// UnmarshalJSON reads the type first: the allowed keys depend on it.
 func (m *unigramModel) UnmarshalJSON(data []byte) error {
 	if kind := typeOf(data); kind != "Unigram" && kind != "" {
 		return fmt.Errorf("the model is of type %q, want Unigram", kind)
@@ -59,8 +59,7 @@ func (s *scored) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unigramNode is a node of the trie: its children are in a list, each with the byte that leads to
-// it.
+// unigramNode is a node of the trie. Its children are a list, each with the byte that leads to it.
 type unigramNode struct {
 	token          int32 // −1 for none
 	child, sibling int32 // 0 for none
@@ -99,7 +98,7 @@ func (t *unigram) unknown() (id int, ok bool) {
 	return *t.Unknown, true
 }
 
-// vocabulary is the number of each token.
+// vocabulary returns the number of each token.
 func (m *unigramModel) vocabulary() map[string]int {
 	if m.ids == nil {
 		m.ids = make(map[string]int, len(m.Vocab))
@@ -110,7 +109,8 @@ func (m *unigramModel) vocabulary() map[string]int {
 	return m.ids
 }
 
-// unknownPenalty is how much worse than the worst token a letter is that no token has.
+// unknownPenalty is how much lower than the worst token's score is the score of a letter without a
+// token.
 const unknownPenalty = 10
 
 // build makes the trie.
@@ -155,7 +155,7 @@ func (t *unigram) insert(text string, id int) {
 	t.nodes[at].token = int32(id)
 }
 
-// child is where a byte leads from a node, 0 for nowhere.
+// child returns the node that a byte leads to from a node, 0 for none.
 func (t *unigram) child(at int32, letter byte) int32 {
 	for at = t.nodes[at].child; at != 0 && t.nodes[at].letter != letter; {
 		at = t.nodes[at].sibling
@@ -163,8 +163,8 @@ func (t *unigram) child(at int32, letter byte) int32 {
 	return at
 }
 
-// bestPath is the best way to cut what is before a place: its last token, where that begins, and
-// the sum of all scores.
+// bestPath is the best way to divide the text before a place: its last token, where that begins,
+// and the sum of all scores.
 type bestPath struct {
 	score float64
 	from  int
@@ -186,7 +186,7 @@ func (t *unigram) word(e *encoded, w traced) error {
 	}
 	for from, size := 0, 0; from < len(word); from += size {
 		_, size = utf8.DecodeRuneInString(word[from:])
-		whole := false // the letter alone is a token
+		whole := false // whether the letter alone is a token
 		for to, at := from, int32(0); to < len(word); to++ {
 			if at = t.child(at, word[to]); at == 0 {
 				break
@@ -208,13 +208,13 @@ func (t *unigram) word(e *encoded, w traced) error {
 	return nil
 }
 
-// unigramPart is a token of some bytes of a word.
+// unigramPart is a token for a range of bytes of a word.
 type unigramPart struct{ token, from, to int }
 
-// backwards adds the tokens of the best path. Neighbours that are unknown are one text.
+// backwards adds the tokens of the best path. Unknown neighbours are one text.
 func (t *unigram) backwards(e *encoded, w traced, best []bestPath) {
 	var few [8]unigramPart
-	found, word := few[:0], w.text // from the end
+	found, word := few[:0], w.text // parts from the end
 	for to := len(word); to > 0; {
 		b := best[to]
 		from := b.from
@@ -233,8 +233,8 @@ func (t *unigram) backwards(e *encoded, w traced, best []bestPath) {
 	}
 }
 
-// fallBack appends the tokens of an unknown text, the last first: its bytes, if all have tokens,
-// each of which stands for the whole.
+// fallBack appends the tokens of an unknown text, the last first: of its bytes, if all have tokens.
+// Each of them stands for the whole text.
 func (t *unigram) fallBack(found []unigramPart, word string, from, to int) []unigramPart {
 	text := word[from:to]
 	if id, ok := t.ids[text]; ok {

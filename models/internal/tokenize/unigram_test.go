@@ -23,7 +23,8 @@ func textsOf(t *testing.T, longest int, files map[string]string) *Texts {
 	return texts
 }
 
-// TestUnigramFindsTheBestPath compares words of few letters with the best of all ways to cut them.
+// TestUnigramFindsTheBestPath compares words of few letters with the best of all ways to divide
+// them.
 func TestUnigramFindsTheBestPath(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 1))
 	letters := []string{"a", "b", "é", "中"}
@@ -63,7 +64,7 @@ func TestUnigramFindsTheBestPath(t *testing.T) {
 	}
 }
 
-// bestOf tries all ways to cut a word. Unknown letters side by side are one token.
+// bestOf tries all ways to divide a word. Neighbouring unknown letters are one token.
 func (t *unigram) bestOf(word []rune) (sum float64, tokens []int) {
 	if len(word) == 0 {
 		return 0, nil
@@ -119,9 +120,9 @@ func TestUnigramFile(t *testing.T) {
 	}{
 		{false, "hello  a", []int32{0, 5, 6, 9, 2}}, // −7.5 is more than −9
 		{false, " hello", []int32{0, 5, 6, 2}},
-		{false, "a中中a", []int32{0, 9, 3, 8, 2}}, // one unknown
+		{false, "a中中a", []int32{0, 9, 3, 8, 2}}, // one unknown token
 		{true, "a中", []int32{0, 9, 10, 11, 12, 2}},
-		{true, "é", []int32{0, 4, 3, 2}}, // whose bytes have no tokens
+		{true, "é", []int32{0, 4, 3, 2}}, // its bytes have no tokens
 		{false, "", []int32{0, 2}},
 		{false, "a</s>a", []int32{0, 9, 2, 9, 2}},
 		{false, "\xff", []int32{0, 4, 3, 2}},
@@ -140,7 +141,7 @@ func TestUnigramFile(t *testing.T) {
 	}
 }
 
-// TestDamagedUnigram has files that mean nothing.
+// TestDamagedUnigram has invalid files.
 func TestDamagedUnigram(t *testing.T) {
 	whole := fmt.Sprintf(xlmr, "null", false)
 	change := func(old, with string) string { return strings.Replace(whole, old, with, 1) }
@@ -178,7 +179,7 @@ func TestDamagedUnigram(t *testing.T) {
 	}
 }
 
-// charsmap makes a map as SentencePiece does: a double array by trying places in order.
+// charsmap makes a map in SentencePiece's form: a double array, by trying places in order.
 func charsmap(texts map[string]string) []byte {
 	keys := slices.Sorted(maps.Keys(texts))
 	var normalized []byte
@@ -237,7 +238,7 @@ func TestPrecompiled(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "", "abc": "abc", "ﬁx ①": "fix 1", "a\tb": "a b", "a\r\nb": "a b", "\ra": " a",
-		"ｱﾞ":       "アﾞ", // a cluster of 6 bytes, which is not looked up as one
+		"ｱﾞ":       "アﾞ", // a cluster of 6 bytes, which is not looked up as a whole
 		"a\u200bb": "ab", "e\u0301a": "éa",
 		"e\u0301\u0301":       "é",                   // of 5 bytes, and its shortest key counts
 		"e\u0301\u0301\u0301": "e\u0301\u0301\u0301", // too long, and no character of it is a key
@@ -253,7 +254,7 @@ func TestPrecompiled(t *testing.T) {
 	}
 }
 
-// TestNmt drops control characters and makes spaces one.
+// TestNmt drops control characters and turns all kinds of spaces into one.
 func TestNmt(t *testing.T) {
 	got, err := (&nmt{}).normalize(traced{text: "a\x01\x0bb\tc\u200bd\ufeffe\x7f\u2581f\ufffd"},
 		budgetFor(100))
@@ -313,7 +314,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestLongestFirst is as Hugging Face's tokenizers cut.
+// TestLongestFirst cuts like Hugging Face's tokenizers.
 func TestLongestFirst(t *testing.T) {
 	for _, c := range [][5]int{{2, 3, 9, 2, 3}, {2, 9, 6, 2, 4}, {9, 2, 6, 4, 2}, {9, 9, 7, 3, 4},
 		{9, 8, 7, 4, 3}, {9, 9, 0, 0, 0}, {0, 9, 3, 0, 3}} {
@@ -324,7 +325,7 @@ func TestLongestFirst(t *testing.T) {
 	}
 }
 
-// TestTextsOfBPE takes the tokens of RoBERTa's form, and cuts long texts.
+// TestTextsOfBPE has tokens of RoBERTa's form, and cuts long texts.
 func TestTextsOfBPE(t *testing.T) {
 	const file = `{'model': {'merges': [['a', 'b']], 'vocab': {'<s>': 0, '</s>': 2, 'a': 4, 'b': 5,
 		'ab': 6, 'Ġ': 7}}, 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': false},
@@ -361,7 +362,7 @@ func TestTextsOfBPE(t *testing.T) {
 	}
 }
 
-// TestUnigramKeys has a map, bytes and usual numbers in the metadata of a GGUF file.
+// TestUnigramKeys has a map, bytes and default numbers in the metadata of a GGUF file.
 func TestUnigramKeys(t *testing.T) {
 	k := unigramKeys{Tokens: []string{"<s>", "<pad>", "</s>", "<unk>", "▁1", "<0xC3>", "<0xA9>", "▁"},
 		Scores: []float32{0, 0, 0, 0, -1, 0, 0, -2}, Kinds: []int{3, 3, 3, 2, 1, 6, 6, 1}}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// wordPiece is BERT's model: it cuts words into pieces of the vocabulary, the longest first.
+// wordPiece is BERT's model: it divides words into pieces of the vocabulary, the longest first.
 type wordPiece struct {
 	wordPieceModel
 	longestPiece int // in bytes
@@ -23,13 +23,13 @@ type wordPieceModel struct {
 	Type        string         `json:"type"`
 	Vocab       map[string]int `json:"vocab"`
 	Unknown     string         `json:"unk_token"`
-	Prefix      string         `json:"continuing_subword_prefix"` // of pieces but the first
-	LongestWord int            `json:"max_input_chars_per_word"`  // longer ones are unknown
+	Prefix      string         `json:"continuing_subword_prefix"` // of pieces, except the first
+	LongestWord int            `json:"max_input_chars_per_word"`  // longer words are unknown
 }
 
 var usualWordPiece = wordPieceModel{Unknown: "[UNK]", Prefix: "##", LongestWord: 100}
 
-// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+// UnmarshalJSON reads the type first: the allowed keys depend on it.
 func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
 	if kind := typeOf(data); kind != "WordPiece" && kind != "" {
 		return fmt.Errorf("the model is of type %q, want WordPiece", kind)
@@ -38,8 +38,7 @@ func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
 	return strictjson.Unmarshal(data, (*plain)(m), nil)
 }
 
-// readWordPiece reads a tokenizer with this model: tokenizer.json or, where there is none,
-// vocab.txt.
+// readWordPiece reads a tokenizer with this model: tokenizer.json, or else vocab.txt.
 func readWordPiece(l *weights.Loader, u usage) *Tokenizer {
 	if l.Exists(tokenizerJSON) {
 		t, config := readFile(l, &tokenizerFile[wordPieceModel]{Model: usualWordPiece}, u)
@@ -60,11 +59,11 @@ func readWordPiece(l *weights.Loader, u usage) *Tokenizer {
 	return t
 }
 
-// encoderIdle are keys of a tokenizer.json, whose tokens nobody decodes.
+// encoderIdle are keys without effect in the tokenizer.json of an encoder, which decodes no tokens.
 var encoderIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil,
 	"decoder": nil}
 
-// readVocabularyText reads a file in which each line is a token.
+// readVocabularyText reads a file with a token on each line.
 func readVocabularyText(l *weights.Loader, t *Tokenizer, config *tokenizerConfig, u usage) {
 	m := usualWordPiece
 	m.Vocab = map[string]int{}
@@ -93,7 +92,7 @@ func readVocabularyText(l *weights.Loader, t *Tokenizer, config *tokenizerConfig
 	l.Check(t.file, err)
 }
 
-// nameAsBERT names the tokens that no file names.
+// nameAsBERT names the tokens that no file names, as BERT does.
 func (c *tokenizerConfig) nameAsBERT() {
 	for into, usual := range map[*specialToken]string{&c.Unknown: "[UNK]", &c.Begin: "[CLS]",
 		&c.End: "[SEP]", &c.Pad: "[PAD]", &c.Mask: "[MASK]"} {
@@ -103,7 +102,7 @@ func (c *tokenizerConfig) nameAsBERT() {
 	}
 }
 
-// checkVocabulary refuses a vocab.txt without the tokens that each text may need.
+// checkVocabulary refuses a vocab.txt without the tokens that any text may need.
 func (c *tokenizerConfig) checkVocabulary(l *weights.Loader, file string, vocab map[string]int) {
 	for _, n := range []named{{"cls_token", &c.Begin}, {"sep_token", &c.End},
 		{"unk_token", &c.Unknown}} {
@@ -119,7 +118,8 @@ func (c *tokenizerConfig) checkVocabulary(l *weights.Loader, file string, vocab 
 	}
 }
 
-// bertPipeline cleans texts and cuts them into words, with a token before and one after each text.
+// bertPipeline cleans texts and divides them into words, with a token before and one after each
+// text.
 func bertPipeline(c *cleaning, begin, end, size int) pipeline {
 	return pipeline{size: size, normalizers: []normalizer{c},
 		preTokenizers: []preTokenizer{&bertWords{}}, template: template{before: []int{begin},
@@ -128,7 +128,7 @@ func bertPipeline(c *cleaning, begin, end, size int) pipeline {
 
 func (m *wordPieceModel) vocabulary() map[string]int { return m.Vocab }
 
-// build refuses models that would have no tokens for some texts, or need too long for them.
+// build refuses models that have no tokens for some texts, or need too long for them.
 func (m *wordPieceModel) build() (model, error) {
 	const longestWord = 1000
 	t := &wordPiece{wordPieceModel: *m}
@@ -153,7 +153,7 @@ func (t *wordPiece) number(text string) (id int, ok bool) {
 
 func (t *wordPiece) unknown() (id int, ok bool) { return t.number(t.Unknown) }
 
-// word adds the longest pieces of the vocabulary that make up a word, from the left.
+// word adds the longest pieces of the vocabulary, from left to right.
 func (t *wordPiece) word(e *encoded, w traced) error {
 	known, prefix, at := len(e.ids), "", 0
 	n := min(len(w.text), t.longestPiece)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// loadWordPiece reads a file of a model with 12 tokens, 20 of which a text may have.
+// loadWordPiece reads a file of a model with 12 tokens and texts of up to 20 tokens.
 func loadWordPiece(t *testing.T, name, content string) *Texts {
 	t.Helper()
 	l := &weights.Loader{Path: t.TempDir()}
@@ -57,7 +57,8 @@ func TestWordPiece(t *testing.T) {
 	}
 }
 
-// TestWordPieceFiles has what tokenizer.json and tokenizer_config.json say of words and pieces.
+// TestWordPieceFiles has the settings for words and pieces of tokenizer.json and
+// tokenizer_config.json.
 func TestWordPieceFiles(t *testing.T) {
 	file := func(model, more string) map[string]string {
 		return map[string]string{tokenizerJSON: `{'model': {'type': 'WordPiece', ` + model + `
@@ -78,13 +79,13 @@ func TestWordPieceFiles(t *testing.T) {
 		want  []int
 	}{
 		{map[string]string{tokenizerJSON: strings.Replace(file("", "")[tokenizerJSON],
-			"'type': 'WordPiece',", "", 1)}, "a", []int{2, 5}}, // as older files have it
+			"'type': 'WordPiece',", "", 1)}, "a", []int{2, 5}}, // as in older files
 		{file("", ""), "a abbb c", []int{2, 5, 9, 6, 6, 1}},
 		{file(`'unk_token': '?',`, ""), "c", []int{2, 4}},
 		{file(`'continuing_subword_prefix': '@',`, ""), "abb", []int{2, 9, 7}},
 		{file(`'max_input_chars_per_word': 2,`, ""), "ab abb", []int{2, 9, 1}},
 		{file("", added), "a[X]a", []int{2, 5, 8, 5}},
-		{file("", ""), "[X]", []int{2, 1, 1, 1}}, // no added token
+		{file("", ""), "[X]", []int{2, 1, 1, 1}}, // not an added token
 		{file("", `'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'NFD'},
 			{'type': 'StripAccents'}]}, `), "Äa", []int{2, 11}},
 		{file("", `'decoder': {'type': 'WordPiece', 'prefix': '#'}, `), "a", []int{2, 5}},
@@ -161,7 +162,8 @@ func TestWordPieceFiles(t *testing.T) {
 	}
 }
 
-// TestTokenizerConfigOfBPE refuses what contradicts tokenizer.json, and takes its added tokens.
+// TestTokenizerConfigOfBPE refuses contradictions to tokenizer.json, and accepts further added
+// tokens.
 func TestTokenizerConfigOfBPE(t *testing.T) {
 	const plain = `'added_tokens': [{'id': 2, 'content': 'x'}], 'model': {'merges': [], 'vocab':
 		{'a': 1, ' ': 3, '▁': 4, 'Ġ': 5, 'Ġa': 6}}}`

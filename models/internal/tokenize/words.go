@@ -2,14 +2,14 @@ package tokenize
 
 import "unicode/utf8"
 
-// Words tells which tokens go on with the word of the token before, by the rules of transformers'
+// Words says which tokens continue the word of the token before, by the rules of transformers'
 // pipeline for labels of tokens.
 type Words struct {
-	letters map[int32]int // code points of each token's text; nil if no prefix marks further pieces
+	letters map[int32]int // code points of each token's text; nil if no prefix marks continuations
 	unknown int32         // −1 for none
 }
 
-// Words returns the rules for this tokenizer.
+// Words returns the rules of this tokenizer.
 func (t *Tokenizer) Words() *Words {
 	w := &Words{unknown: -1}
 	if id, ok := t.unknown(); ok {
@@ -28,7 +28,7 @@ func (t *Tokenizer) Words() *Words {
 	return w
 }
 
-// prefixOfPieces returns what stands before pieces that do not begin a word, "" for nothing.
+// prefixOfPieces returns the prefix of pieces that continue a word, "" for none.
 func (t *Tokenizer) prefixOfPieces() string {
 	switch m := t.model.(type) {
 	case *wordPiece:
@@ -39,9 +39,9 @@ func (t *Tokenizer) prefixOfPieces() string {
 	return ""
 }
 
-// Continues reports whether a token goes on with the word before it. With a prefix of pieces, such
-// as ##, it does if it has another number of code points than the text that it stands for; else if
-// neither the code point before it nor its first is a space.
+// Continues reports whether a token continues the word before it. With a prefix of continuations,
+// such as ##, it does if it has another number of code points than its bytes of the text; without a
+// prefix, if neither the code point before it nor its first is a space.
 func (w *Words) Continues(text string, s Span) bool {
 	switch {
 	case s.Token == w.unknown:
