@@ -417,9 +417,9 @@ func TestNoAllocationInMulMatrices(t *testing.T) {
 		mustNotAllocate(t, func() error {
 			var a [3 * inputs]float32
 			var bias [64]float32
-			var memory [9][3 * 64]float32
-			var dsts [9]Tensor
-			var biases [9][]float32
+			var memory [10][3 * 64]float32
+			var dsts [10]Tensor
+			var biases [10][]float32
 			for i, m := range ms {
 				dsts[i], biases[i] = BHLD(memory[i][:3*outputsOf(m)], 1, 1, 3, outputsOf(m)),
 					bias[:outputsOf(m)]

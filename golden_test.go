@@ -171,7 +171,12 @@ func goldens() []golden {
 		golden{"MatMul", matMulGolden}, golden{"Products in bfloat16", bfloat16Golden})
 	for _, typ := range integerBlockTypes {
 		list = append(list, golden{"PackBlocks/" + typ.String(),
-			func(t *testing.T, r *rand.Rand) [][]float32 { return blocksGolden(t, r, typ) }})
+			func(t *testing.T, r *rand.Rand) [][]float32 {
+				return blocksGolden(t, r, typ, MatrixConfig{}, MatrixConfig{Integers: true})
+			}}, golden{"PackBlocks in bfloat16/" + typ.String(),
+			func(t *testing.T, r *rand.Rand) [][]float32 {
+				return blocksGolden(t, r, typ, MatrixConfig{BFloat16: true})
+			}})
 	}
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
 		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
@@ -293,12 +298,12 @@ func bfloat16Golden(t *testing.T, r *rand.Rand) (out [][]float32) {
 	return out
 }
 
-// blocksGolden multiplies by blocks of any bits, in integers and not, and reads their rows.
-func blocksGolden(t *testing.T, r *rand.Rand, typ BlockType) (out [][]float32) {
+// blocksGolden multiplies by blocks of any bits in some ways, and reads their rows.
+func blocksGolden(t *testing.T, r *rand.Rand, typ BlockType, ways ...MatrixConfig) (out [][]float32) {
 	const inputs, outputs = 512, 20
 	data := fileOfBlocks(r, typ, outputs, inputs)
-	for _, integers := range []bool{false, true} {
-		m, err := PackBlocks(data, typ, outputs, inputs, MatrixConfig{Integers: integers})
+	for _, c := range ways {
+		m, err := PackBlocks(data, typ, outputs, inputs, c)
 		must(t, err)
 		for _, rows := range []int{1, 14} {
 			dst := BHLD(make([]float32, rows*outputs), 1, 1, rows, outputs)

@@ -219,16 +219,18 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 //     scales of 4 to 8 bits, times a·d, rounded once; for NVFP4 one for each 16. A second one
 //     subtracts the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and Q5_1 times
 //     the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
+//   - With c.BFloat16 products are those of [PackMatrix] with BFloat16 and these weights in F32: each
+//     call decodes blocks to float32 and rounds them to bfloat16. The matrix keeps the blocks.
 //   - BlockF16 and BlockBF16, one number a block, are packed like the same numbers by [PackMatrix]
-//     in F16 and BF16, also with c.BFloat16, which other types do not have yet.
+//     in F16 and BF16, also with c.BFloat16.
 //
 // Then bias is added. The bits are the same on every CPU and for any shape around a product.
 //
 // The error is [ErrOption] for an unknown type, if Format or Transposed is set, for Integers with
-// BlockF16 or BlockBF16, for BFloat16 with other types, and for scales that are NaN or infinite,
-// above 2¹²⁵ in MXFP4 or negative in NVFP4: it names the block. It is [ErrShape] if inputs are no
-// multiple of a block's or there are no outputs, [ErrLength] if data does not have exactly the
-// blocks' length, and [ErrMemory] if the system has too little memory.
+// BlockF16, BlockBF16 or BFloat16, and for scales that are NaN or infinite, above 2¹²⁵ in MXFP4 or
+// negative in NVFP4: it names the block. It is [ErrShape] if inputs are no multiple of a block's or
+// there are no outputs, [ErrLength] if data does not have exactly the blocks' length, and
+// [ErrMemory] if the system has too little memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
 	m, err := matmul.PackBlocks(data, blocks.Type(t), outputs, inputs, c.body())
 	return withBody(m), err

@@ -23,6 +23,9 @@ var integerBlockTypes = func() (types []BlockType) {
 	return types
 }()
 
+// blockConfigs are the ways of products by blocks.
+var blockConfigs = []MatrixConfig{{}, {Integers: true}, {BFloat16: true}}
+
 // traitsOf is what the package knows of a type.
 func traitsOf(t BlockType) *blocks.Traits { return blocks.Type(t).Traits() }
 
@@ -131,32 +134,78 @@ func TestBlockProductsAreTheirDefinition(t *testing.T) {
 	}
 }
 
-// Without Integers products are those by the float32 matrix that the blocks decode to.
-func TestBlockProductsInFloat32(t *testing.T) {
+// Without Integers products are those by the float32 matrix that the blocks decode to, in float32
+// and in bfloat16.
+func TestBlockProductsInFloats(t *testing.T) {
 	shareSmallCalls(t)
 	for _, typ := range integerBlockTypes {
 		for _, s := range blockShapesOf(typ) {
-			r := random(fmt.Sprint(typ, s))
-			data := fileOfBlocks(r, typ, s.n, s.k)
-			w := zeros(1, 1, s.n, s.k)
-			for i, e := range weightsIn(typ, data) {
-				w.Data[i] = float32(e.Value())
+			testBlockProducts(t, typ, s, MatrixConfig{})
+			testBlockProducts(t, typ, s, MatrixConfig{BFloat16: true})
+		}
+	}
+}
+
+// testBlockProducts compares products by blocks with products by what they decode to.
+func testBlockProducts(t *testing.T, typ BlockType, s productShape, c MatrixConfig) {
+	t.Helper()
+	r, hosts := random(fmt.Sprint(typ, s)), random("hosts")
+	data := fileOfBlocks(r, typ, s.n, s.k)
+	w := zeros(1, 1, s.n, s.k)
+	for i, e := range weightsIn(typ, data) {
+		w.Data[i] = float32(e.Value())
+	}
+	a, dst, want := tensor(r, normal, s.b, s.h, s.l, s.k),
+		zeros(s.b, s.h, s.l, s.n), zeros(s.b, s.h, s.l, s.n)
+	floats, err := PackMatrix(w, MatrixConfig{Transposed: true, BFloat16: c.BFloat16})
+	must(t, err)
+	must(t, floats.MatMul(want, a, nil))
+	must(t, floats.Close())
+	forEach(t, func(t *testing.T) {
+		what := fmt.Sprint(typ, s, c.BFloat16)
+		anyTuning(t, hosts)
+		m, err := (*Pool)(nil).PackBlocks(data, typ, s.n, s.k, c)
+		must(t, err)
+		must(t, m.MatMul(dst, a, nil))
+		mustEqualBits(t, what, dst.Data, want.Data)
+		must(t, threeWorkers().MulMatrix(dst, a, m, nil))
+		mustEqualBits(t, what+" by a pool", dst.Data, want.Data)
+		inSmallUnits(t, dst, a, m)
+		mustEqualBits(t, what+" in many units", dst.Data, want.Data)
+		rows := zeros(1, 1, 2, s.k)
+		must(t, m.Rows(rows, []int32{int32(s.n) - 1, 1}))
+		mustEqualBits(t, what+", a row", rows.row(0, 0, 0), w.row(0, 0, s.n-1))
+		mustEqualBits(t, what+", another row", rows.row(0, 0, 1), w.row(0, 0, 1))
+		must(t, m.Close())
+	})
+}
+
+// Products by blocks in bfloat16 differ from those of float64 by what rounding both sides explains.
+func TestBlockProductsInBFloat16AreAccurate(t *testing.T) {
+	const inner, cols, rows = 2048, 32, 4
+	for _, typ := range integerBlockTypes {
+		r := random(typ.String())
+		data := fileOfBlocks(r, typ, cols, inner)
+		a, dst := tensor(r, normal, 1, 1, rows, inner), zeros(1, 1, rows, cols)
+		m, err := PackBlocks(data, typ, cols, inner, MatrixConfig{BFloat16: true})
+		must(t, err)
+		must(t, m.MatMul(dst, a, nil))
+		must(t, m.Close())
+		weights := weightsIn(typ, data)
+		var errors, squares float64 // of each product, over the size of what is summed
+		for l := range rows {
+			for c := range cols {
+				var want, size float64
+				for k, e := range a.Row(0, 0, l) {
+					x := float64(e) * weights[c*inner+k].Value()
+					want, size = want+x, size+x*x
+				}
+				errors += math.Pow(float64(dst.Row(0, 0, l)[c])-want, 2) / size
+				squares++
 			}
-			a, dst, want := tensor(r, normal, s.b, s.h, s.l, s.k),
-				zeros(s.b, s.h, s.l, s.n), zeros(s.b, s.h, s.l, s.n)
-			floats, err := PackMatrix(w, MatrixConfig{Transposed: true})
-			must(t, err)
-			must(t, floats.MatMul(want, a, nil))
-			forEach(t, func(t *testing.T) {
-				m, err := (*Pool)(nil).PackBlocks(data, typ, s.n, s.k, MatrixConfig{})
-				must(t, err)
-				must(t, m.MatMul(dst, a, nil))
-				mustEqualBits(t, fmt.Sprint(typ, s), dst.Data, want.Data)
-				must(t, threeWorkers().MulMatrix(dst, a, m, nil))
-				mustEqualBits(t, fmt.Sprint(typ, s, " by a pool"), dst.Data, want.Data)
-				must(t, m.Close())
-			})
-			must(t, floats.Close())
+		}
+		if got := math.Sqrt(errors / squares); got > 0.0029 || got < 0.001 {
+			t.Errorf("%v: the error is %.5f of a product's size, want about 0.0023", typ, got)
 		}
 	}
 }
@@ -354,15 +403,14 @@ func TestPackBlocksRefusesScales(t *testing.T) {
 // A matrix of blocks that was written and read is the same, and multiplies alike.
 func TestBlockFiles(t *testing.T) {
 	for _, typ := range integerBlockTypes {
-		for _, integers := range []bool{false, true} {
-			want, err := PackBlocks(fileOfBlocks(random("file"), typ, 37, 1536), typ, 37, 1536,
-				MatrixConfig{Integers: integers})
+		for _, c := range blockConfigs {
+			want, err := PackBlocks(fileOfBlocks(random("file"), typ, 37, 1536), typ, 37, 1536, c)
 			must(t, err)
 			file := matrixFileOf(t, want)
 			for _, e := range matrixReaders {
 				m, err := e.read(t, file)
 				must(t, err)
-				what := fmt.Sprint(typ, integers, e.name)
+				what := fmt.Sprint(typ, c, e.name)
 				mustEqualMatrices(t, what, m, want)
 				mustEqualFiles(t, what, matrixFileOf(t, m), file)
 				mustMultiplyAlike(t, what, m, want, 2)

@@ -41,7 +41,7 @@ func randomMatrix(r *rand.Rand, inputs, outputs int) (*Matrix, error) {
 	if inputs%256 == 0 && r.IntN(2) == 0 {
 		typ := integerBlockTypes[r.IntN(len(integerBlockTypes))]
 		return PackBlocks(fileOfBlocks(r, typ, outputs, inputs), typ, outputs, inputs,
-			MatrixConfig{Integers: r.IntN(4) > 0})
+			blockConfigs[r.IntN(len(blockConfigs))])
 	}
 	c := MatrixConfig{Format: matrixTypes[r.IntN(len(matrixTypes))]}
 	c.Integers = c.Format == I8 && r.IntN(2) == 0

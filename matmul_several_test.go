@@ -24,6 +24,7 @@ func severalMatrices(t testing.TB, inputs int) (ms []*Matrix) {
 		add(PackBlocks(fileOfBlocks(r, typ, 17+16*i, inputs), typ, 17+16*i, inputs,
 			MatrixConfig{Integers: i != 1}))
 	}
+	add(PackBlocks(fileOfBlocks(r, Q5_K, 33, inputs), Q5_K, 33, inputs, MatrixConfig{BFloat16: true}))
 	return ms
 }
 

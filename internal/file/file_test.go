@@ -22,14 +22,17 @@ func TestHeadersOfBlocks(t *testing.T) {
 				views.ErrFormat, fmt.Sprintf("of %v, want that of numbers that lie alone, 1 or 2", typ))
 			continue
 		}
-		for _, integers := range []bool{false, true} {
+		for _, way := range [][2]bool{{}, {true, false}, {false, true}} {
 			want := Matrix{packed.Matrix{Blocks: typ, Batch: 1, Heads: 1, Inputs: inputs, Outputs: 17},
-				integers}
+				way[0], way[1]}
 			h := want.header()
 			if got, err := h.Matrix(); err != nil || got != want {
 				t.Errorf("%v is read as %v, error %v", want, got, err)
 			}
 		}
+		g := bfloat16Formats + f
+		refused(t, Header{Format: g, ValueFormat: g, Mark: true, Batch: 1, Heads: 1, Inputs: inputs,
+			Outputs: 17}, views.ErrFormat, fmt.Sprintf("of %v in bfloat16, with Integers, want one", typ))
 		refused(t, Header{Format: f, ValueFormat: f, Batch: 1, Heads: 2, Inputs: inputs, Outputs: 17},
 			views.ErrFormat, fmt.Sprintf("1 batch entries and 2 heads of %v, want 1", typ))
 		refused(t, Header{Format: f, ValueFormat: f, Batch: 1, Heads: 1, Inputs: inputs + 1, Outputs: 1},
@@ -48,6 +51,8 @@ func TestHeadersOfMatrices(t *testing.T) {
 	}{
 		{kernel.I4, kernel.I4, false, "Format is 4, want 0 to 3, 5, or 33 to"},
 		{firstBlockFormat, firstBlockFormat, false, "Format is 32, want"},
+		{64 + 5, 64 + 5, false, "Format is 69, want"},
+		{51, 51, false, "want 0 to 3, 5, or 33 to"},
 		{kernel.F16, kernel.I8, false, "ValueFormat is I8, want F16 as Format"},
 		{kernel.F16, 33, false, "ValueFormat is Format(33), want F16"},
 		{kernel.BF16, kernel.BF16, true, "Format is BF16 with Integers, want I8"},

@@ -21,7 +21,8 @@ import (
 //	always    the elements as in packed.Matrix, which therefore begin at a multiple of 64 bytes
 //
 // Format 5 is BF16 for products in bfloat16. Blocks (internal/blocks) have their scales among their
-// elements, in little-endian bytes. Format is firstBlockFormat + BlockType.
+// elements, in little-endian bytes. Format is firstBlockFormat + BlockType, and for products in
+// bfloat16 bfloat16Formats more.
 //
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
 
@@ -35,7 +36,8 @@ const _ = uint(-(4 * kernel.Panel % 64)) // does not compile if they are not
 
 // matrixFields are the fields of a header of a matrix.
 var matrixFields = [fieldCount]field{
-	{"Format", 0, lastBlockFormat}, {"ValueFormat", 0, lastBlockFormat}, {"Integers", 0, 1},
+	{"Format", 0, bfloat16Formats + lastBlockFormat},
+	{"ValueFormat", 0, bfloat16Formats + lastBlockFormat}, {"Integers", 0, 1},
 	{"number of batch entries", 1, views.MaxLength}, {"number of heads", 1, views.MaxLength},
 	{"number of inputs", 1, views.MaxLength}, {"number of outputs", 1, views.MaxLength},
 	{"first position", 0, 0}, {"length", 0, 0},
@@ -45,12 +47,14 @@ var matrixFields = [fieldCount]field{
 const (
 	firstBlockFormat = 32
 	lastBlockFormat  = firstBlockFormat + int(blocks.Last)
+	bfloat16Formats  = 64
 )
 
 // Matrix is a matrix as its file says.
 type Matrix struct {
 	packed.Matrix
-	Integers bool // products are in integers
+	Integers bool // products are in integers,
+	BFloat16 bool // or, by blocks, in bfloat16
 }
 
 // header is that of its file.
@@ -58,6 +62,9 @@ func (m *Matrix) header() Header {
 	f := m.Format
 	if m.Blocks != 0 {
 		f = firstBlockFormat + kernel.Format(m.Blocks)
+	}
+	if m.BFloat16 {
+		f += bfloat16Formats
 	}
 	return Header{Format: f, ValueFormat: f, Mark: m.Integers, Batch: m.Batch, Heads: m.Heads,
 		Inputs: m.Inputs, Outputs: m.Outputs}
@@ -162,9 +169,10 @@ func readMatrixHeader(f *frames.Reader) (m Matrix, err error) {
 // Matrix is the matrix of a header.
 func (h *Header) Matrix() (m Matrix, err error) {
 	switch {
-	case h.Format > kernel.I8 && h.Format <= firstBlockFormat && h.Format != kernel.Pairs:
-		return m, malformed("the file's Format is %d, want 0 to %d, %d, or %d to %d of blocks",
-			int(h.Format), int(kernel.I8), int(kernel.Pairs), firstBlockFormat+1, lastBlockFormat)
+	case !knownFormat(h.Format):
+		return m, malformed("the file's Format is %d, want 0 to %d, %d, or %d to %d or %d to %d of blocks",
+			int(h.Format), int(kernel.I8), int(kernel.Pairs), firstBlockFormat+1, lastBlockFormat,
+			bfloat16Formats+firstBlockFormat+1, bfloat16Formats+lastBlockFormat)
 	case h.ValueFormat != h.Format:
 		return m, malformed("the file's ValueFormat is %v, want %v as Format",
 			h.ValueFormat, h.Format)
@@ -183,9 +191,19 @@ func (h *Header) Matrix() (m Matrix, err error) {
 	return m, nil
 }
 
+// knownFormat reports whether matrices have a format.
+func knownFormat(f kernel.Format) bool {
+	if f > firstBlockFormat {
+		f := int(f) % bfloat16Formats
+		return f > firstBlockFormat && f <= lastBlockFormat
+	}
+	return f <= kernel.I8 || f == kernel.Pairs
+}
+
 // blockMatrix is the matrix of a header of blocks.
 func (h *Header) blockMatrix() (m Matrix, err error) {
-	t := blocks.Type(h.Format - firstBlockFormat)
+	t := blocks.Type(h.Format%bfloat16Formats - firstBlockFormat)
+	m.BFloat16 = h.Format > bfloat16Formats
 	switch {
 	case t.Halves():
 		return m, malformed("the file's Format is %d, of %v, want that of numbers that lie alone, %d or "+
@@ -193,6 +211,9 @@ func (h *Header) blockMatrix() (m Matrix, err error) {
 	case h.Batch != 1 || h.Heads != 1:
 		return m, malformed("the file has %d batch entries and %d heads of %v, want 1",
 			h.Batch, h.Heads, t)
+	case m.BFloat16 && h.Mark:
+		return m, malformed("the file's Format is %d, of %v in bfloat16, with Integers, want one of them",
+			int(h.Format), t)
 	case h.Inputs%t.Traits().Inputs != 0:
 		return m, malformed("the file's number of inputs is %d, want a multiple of %d "+
 			"for %v", h.Inputs, t.Traits().Inputs, t)

@@ -50,9 +50,8 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	case c.Integers && t.Halves():
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Integers is true with %v, want false: its "+
 			"weights are no integers", t)
-	}
-	if err := checkPairsOfBlocks(t, c); err != nil {
-		return nil, err
+	case c.Integers && c.BFloat16:
+		return nil, errTwoArithmetics
 	}
 	of := t.Traits()
 	if outputs < 1 || outputs > views.MaxLength {
@@ -63,7 +62,7 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 			inputs, of.Inputs, t, views.MaxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
-	if c.BFloat16 {
+	if c.BFloat16 && t.Halves() {
 		m, ok = newMatrix(kernel.Pairs, 1, 1, inputs, outputs)
 	}
 	want, fits := views.Product(outputs, inputs/of.Inputs, of.Bytes)
@@ -75,7 +74,7 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 		return nil, views.Fail(views.ErrLength, "len(data) is %d, want %d for %d×%d weights of %v",
 			len(data), want, outputs, inputs, t)
 	}
-	m.int8 = c.Integers
+	m.int8, m.paired = c.Integers, c.BFloat16 && !t.Halves()
 	mapping, err := memory.AllocateTogether(m.size())
 	if err != nil {
 		return nil, views.Fail(views.ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
@@ -84,20 +83,6 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	p := &blockPacking{data: data, t: t, m: m}
 	p.bad.Store(math.MaxInt64)
 	return p, nil
-}
-
-// checkPairsOfBlocks validates the option BFloat16 of what is to be packed.
-func checkPairsOfBlocks(t blocks.Type, c Config) error {
-	switch {
-	case !c.BFloat16:
-		return nil
-	case c.Integers:
-		return errTwoArithmetics
-	case !t.Halves():
-		return views.Fail(views.ErrOption, "MatrixConfig.BFloat16 is true with %v, want %v or %v", t,
-			blocks.F16, blocks.BF16)
-	}
-	return nil
 }
 
 // blocksFormat is the format of a matrix of blocks; no elements have it.

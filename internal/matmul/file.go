@@ -30,7 +30,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 
 // form returns the description of the matrix in a file.
 func (m *Matrix) form() file.Matrix {
-	return file.Matrix{Matrix: m.layout(), Integers: m.int8}
+	return file.Matrix{Matrix: m.layout(), Integers: m.int8, BFloat16: m.paired}
 }
 
 // matrixOf is a matrix that was read.
@@ -41,7 +41,7 @@ func matrixOf(form *file.Matrix, body *file.Body) *Matrix {
 	} else {
 		m, _ = newMatrix(form.Format, form.Batch, form.Heads, form.Inputs, form.Outputs)
 	}
-	m.int8 = form.Integers
+	m.int8, m.paired = form.Integers, form.BFloat16
 	m.Use(body.Memory, body.Data, body.Scales)
 	return m
 }

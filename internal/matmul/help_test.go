@@ -37,12 +37,12 @@ func someBodies(t *testing.T, inputs int) (ms []*Matrix) {
 		kerneltest.Must(t, err)
 		ms = append(ms, m)
 	}
-	for _, integers := range []bool{false, true} {
+	for _, c := range []Config{{}, {Integers: true}, {BFloat16: true}} {
 		data := make([]byte, 21*inputs/32*blocks.Q8_0.Traits().Bytes)
 		for i := range data {
 			data[i] = byte(i * i % 32) // scales are small numbers
 		}
-		m, err := PackBlocks(data, blocks.Q8_0, 21, inputs, Config{Integers: integers})
+		m, err := PackBlocks(data, blocks.Q8_0, 21, inputs, c)
 		kerneltest.Must(t, err)
 		ms = append(ms, m)
 	}

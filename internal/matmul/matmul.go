@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
-	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -287,6 +285,7 @@ type Matrix struct {
 	b, h, inner, cols int
 	blocks            blocks.Type     // of a matrix in blocks, with format blocksFormat; else 0
 	int8              bool            // inputs become integers, too
+	paired            bool            // blocks are unpacked to pairs, for products in bfloat16
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	mapping           *memory.Mapping // the memory of data and scales; nil if the matrix is closed
 	data              []byte          // [b][h][inner/Inner] × panels, as ScoreLayout describes;
@@ -348,11 +347,14 @@ func (m *Matrix) needs() inputNeeds {
 		return needsIntegers
 	case m.rotation > 1:
 		return needsRotation
-	case m.format == kernel.Pairs:
+	case m.pairs():
 		return needsPairs
 	}
 	return 0
 }
+
+// pairs reports whether products are in bfloat16.
+func (m *Matrix) pairs() bool { return m.format == kernel.Pairs || m.paired }
 
 // floatPanels returns the panels of columns [first, first+cols) for the inner steps that begin with
 // k, of a matrix of float32. k is a multiple of Inner and first one of panel.
@@ -375,19 +377,6 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 	at := (m.index(b, h)*inner+k)*all + first*steps
 	n := kernel.RoundUp(cols, panel) * steps
 	return m.data[at*m.traits.Bytes:][:n*m.traits.Bytes]
-}
-
-// leastWeight is the least magnitude of weights in bfloat16, where kernels need it.
-func (m *Matrix) leastWeight() (least pairs.Least) {
-	if pairs.Flushes {
-		return least
-	}
-	if known := atomic.LoadUint32(&m.least); known > 0 {
-		return pairs.Least(known - 1)
-	}
-	least = pairs.LeastOf(kernel.Elements[uint16](m.data))
-	atomic.StoreUint32(&m.least, uint32(least)+1)
-	return least
 }
 
 // blockPanel is the bytes of a panel.

@@ -28,12 +28,12 @@ const widenedCols = 2 * panel
 // multiplyTyped computes a block of the product by a matrix of fewer bits, without scales of I8.
 func (p *projection) multiplyTyped(u *productBlock) {
 	switch {
+	case p.m.pairs():
+		p.multiplyPairs(u)
 	case p.m.blocks != 0:
 		p.multiplyBlocks(u)
 	case p.m.int8:
 		p.multiplyInt8(u)
-	case p.m.format == kernel.Pairs:
-		p.multiplyPairs(u)
 	case u.Rows <= narrow.MaxRows:
 		p.multiplyPacked(u)
 	default:
@@ -125,24 +125,6 @@ func (p *projection) multiplyInt8(u *productBlock) {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
 			u.addIntegers(p.inputs.t, &a, first, k+g, right[g*panel:], &layout)
-		}
-	}
-}
-
-// multiplyPairs computes a block of the product in bfloat16.
-func (p *projection) multiplyPairs(u *productBlock) {
-	if p.pairTiles() {
-		p.multiplyPairTiles(u)
-		return
-	}
-	first, x := p.inputRow(u), &p.inputs.pairs
-	kind := typedKernel{kernel.Pairs, x.Normal(first, u.Rows, p.m.leastWeight())}
-	for k := 0; k < p.m.inner; k += Inner {
-		right, layout := p.m.typedPanels(p.inputs.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
-		layout.Overwrite = k == 0
-		for r := 0; r < u.Rows; r += Rows {
-			some := outputBlock{u.Dst[r*u.Stride:], u.Stride, min(Rows, u.Rows-r), u.Cols}
-			some.addTyped(p.inputs.t, kind, x.From(first+r, k), x.Pitch, right, &layout)
 		}
 	}
 }

@@ -50,6 +50,14 @@ func roundGeneric(dst, x []float32) {
 	}
 }
 
+// ofPanelGeneric rounds a panel of pairs of inputs to bfloat16, and brings them together.
+func ofPanelGeneric(dst []uint16, x []float32) {
+	const line = 2 * kernel.Panel
+	for i, e := range x {
+		dst[i/line*line+i%kernel.Panel*2+i/kernel.Panel%2] = f32.FlushedBF16(e)
+	}
+}
+
 // finishPairTilesGeneric makes outputs of sums of two panels that lie in tiles.
 func finishPairTilesGeneric(dst, sums []float32, rows, cols, stride int) {
 	for r := range rows {
