@@ -288,3 +288,36 @@ func BenchmarkBFloat16(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBFloat16Blocks is products by blocks in bfloat16, over those in integers and in float32.
+func BenchmarkBFloat16Blocks(b *testing.B) {
+	const n, copies = 4096, 3
+	for _, typ := range []BlockType{Q4_K, Q6_K, Q8_0} {
+		data := ordinaryBlocks(random(b.Name()), typ, n, n)
+		next := map[MatrixConfig]func() *Matrix{}
+		for _, c := range blockConfigs {
+			var ms [copies]*Matrix
+			for i := range ms {
+				m, err := PackBlocks(data, typ, n, n, c)
+				must(b, err)
+				b.Cleanup(func() { must(b, m.Close()) })
+				ms[i] = m
+			}
+			turn := 0
+			next[c] = func() *Matrix { turn++; return ms[turn%copies] }
+		}
+		for _, isa := range implementations()[:len(implementations())-1] {
+			for _, rows := range []int{1, 32, 128, 512} {
+				dst, a := zeros(1, 1, rows, n), tensor(random("a"), normal, 1, 1, rows, n)
+				for _, c := range blockConfigs[:2] {
+					b.Run(fmt.Sprintf("%v/%v/integers=%v/rows=%d", typ, isa, c.Integers, rows),
+						func(b *testing.B) {
+							use(b, isa)
+							ratio(b, func() error { return next[MatrixConfig{BFloat16: true}]().MatMul(dst, a, nil) },
+								func() error { return next[c]().MatMul(dst, a, nil) })
+						})
+				}
+			}
+		}
+	}
+}

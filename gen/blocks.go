@@ -43,6 +43,7 @@ func blockKernels() {
 	sumBlocksKernel()
 	unpackKernels()
 	fewRowsKernels()
+	blockPairsKernels()
 }
 
 // sizes returns the numbers of rows of tiles: with sums of halves a row needs three vectors, else

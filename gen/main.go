@@ -75,7 +75,7 @@ func twin(kernel string) string {
 
 // twinsOfBlocks maps the first part of the name of a kernel over blocks to its twin.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
-	"unpack": "unpackBlockGeneric"}
+	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
 
 var twins = map[string]string{
 	"accumulateF16":     "accumulateTypedGeneric",

@@ -3,7 +3,9 @@ package matmul
 import (
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -60,10 +62,11 @@ func (p *projection) pairPanels(u *productBlock, k, c, cols int, w *Memory) ([]b
 // unpackPairs makes panels of pairs of up to Inner inputs of some blocks, from input k and column
 // first on.
 func (m *Matrix) unpackPairs(t *tuning.Row, dst []uint16, k, first, cols int, w *Memory) {
-	size := min(Inner, m.inner-k) * panel
+	of, steps := m.blocks.Traits(), min(Inner, m.inner-k)
 	for c := 0; c < cols; c += panel {
-		weights := m.decodePanel(t, 0, 0, k, first+c, size/panel, w)
-		pairs.OfPanel(t.ISA, dst[c/panel*size:][:size], weights)
+		packed := m.blockData((first+c)/panel, 1)[k/of.Inputs*of.Packed:]
+		blockwise.DecodePairs(t.ISA, m.blocks, dst[c*steps:], packed, steps/blocks.Inputs,
+			w.blockMemory())
 	}
 }
 

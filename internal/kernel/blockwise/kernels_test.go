@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -20,6 +21,8 @@ var kernelTests = []kerneltest.KernelTest{
 		func(c *kerneltest.Trial, n []int) { tryMultiplyFew(c, blockstest.Types[n[2]], n[0], n[1]) }),
 	kerneltest.Compare("decodeBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryDecodeBlocks(c, blockstest.Types[n[1]], n[0]) }),
+	kerneltest.Compare("decodePairs", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
+		func(c *kerneltest.Trial, n []int) { tryDecodePairs(c, blockstest.Types[n[1]], n[0]) }),
 	kerneltest.Compare("sumBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 70, 300)},
 		func(c *kerneltest.Trial, n []int) { trySumBlocks(c, n[0]) }),
 }
@@ -104,6 +107,24 @@ func tryDecodeBlocks(c *kerneltest.Trial, t blocks.Type, n int) {
 	decodeBlocksGeneric(t, want, packed, n)
 }
 
+// tryDecodePairs likewise. Results are compared as numbers: a NaN may have any bits.
+func tryDecodePairs(c *kerneltest.Trial, t blocks.Type, n int) {
+	of := t.Traits()
+	packed := c.TypedInput(kernel.I8, n*of.Packed)
+	weights := n * of.Inputs * panel
+	dst, _ := c.Place(weights / 2)
+	n *= of.Inputs / blocks.Inputs
+	got, want := kernel.Elements[uint16](kernel.RawBytes(dst)), make([]uint16, weights)
+	DecodePairs(kerneltest.Tuned.ISA, t, got, packed, n, new(Memory))
+	decodePairsGeneric(t, want, packed, n, make([]float32, weights))
+	for i, e := range want {
+		if x, y := f32.FromBF16(got[i]), f32.FromBF16(e); !kerneltest.SameBits(x, y) {
+			c.Wrong("%v: number %d is %x, generic %x", t, i, x, y)
+			break
+		}
+	}
+}
+
 func trySumBlocks(c *kerneltest.Trial, n int) {
 	dst, _ := drawRows(c, n)
 	want := append([]Row(nil), dst...)
@@ -125,6 +146,7 @@ func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTe
 func FuzzMultiplyBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "multiplyBlocks") }
 func FuzzMultiplyFew(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "multiplyFew") }
 func FuzzDecodeBlocks(f *testing.F)   { kerneltest.FuzzOneOf(f, kernelTests, "decodeBlocks") }
+func FuzzDecodePairs(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "decodePairs") }
 func FuzzSumBlocks(f *testing.F)      { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
 
 // Each type has kernels of its own, for some rows at a time. They go on where more inputs follow

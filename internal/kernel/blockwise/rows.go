@@ -78,7 +78,10 @@ func PanelsFor(cpu *tuning.Row, t blocks.Type, rows int) int {
 }
 
 // Memory is memory for unpacked blocks.
-type Memory struct{ bytes []byte }
+type Memory struct {
+	bytes  []byte
+	floats []float32 // of a panel, where pairs have no kernels
+}
 
 // room is n bytes of it.
 func (m *Memory) room(n int) []byte {
@@ -86,4 +89,10 @@ func (m *Memory) room(n int) []byte {
 		m.bytes = make([]byte, n)
 	}
 	return m.bytes
+}
+
+// panel is memory for weights of n times 32 inputs as float32.
+func (m *Memory) panel(n int) []float32 {
+	m.floats = kernel.Grow(m.floats, n*blocks.Inputs*panel)
+	return m.floats
 }

@@ -50,10 +50,11 @@ func roundGeneric(dst, x []float32) {
 	}
 }
 
-// ofPanelGeneric rounds a panel of pairs of inputs to bfloat16, and brings them together.
-func ofPanelGeneric(dst []uint16, x []float32) {
+// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs: numbers are
+// rounded to bfloat16 as inputs are.
+func OfPanel(dst []uint16, x []float32) {
 	const line = 2 * kernel.Panel
-	for i, e := range x {
+	for i, e := range x[:len(dst)] {
 		dst[i/line*line+i%kernel.Panel*2+i/kernel.Panel%2] = f32.FlushedBF16(e)
 	}
 }

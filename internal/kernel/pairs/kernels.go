@@ -53,10 +53,6 @@ func putGroups(isa tuning.ISA, dst []uint16, x []float32, stride int) {
 	}
 }
 
-// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs: numbers are
-// rounded to bfloat16 as inputs are.
-func OfPanel(_ tuning.ISA, dst []uint16, x []float32) { ofPanelGeneric(dst, x[:len(dst)]) }
-
 // Round rounds numbers to bfloat16: those below 2⁻¹²⁶ become zeros.
 func Round(isa tuning.ISA, dst, x []float32) {
 	operand.Reads(x, len(x))

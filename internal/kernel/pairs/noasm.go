@@ -17,8 +17,6 @@ func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, 
 
 func Round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
 
-func OfPanel(_ tuning.ISA, dst []uint16, x []float32) { ofPanelGeneric(dst, x) }
-
 func putGroups(_ tuning.ISA, dst []uint16, x []float32, stride int) {
 	putGroupsGeneric(dst, x, stride)
 }
