@@ -178,12 +178,19 @@ func inEveryCompany(t *testing.T, m *Model, want [][]float32, texts []string) []
 // goldenBits is the CRC of an embedding.
 const goldenBits uint32 = 0x8c479107
 
+// goldenBFloat16 is that of the same in bfloat16.
+const goldenBFloat16 uint32 = 0xa4851adb
+
 // TestBitsOfEveryCPU fails where an embedding has other bits than on the CPU that the number is
 // from.
 func TestBitsOfEveryCPU(t *testing.T) {
 	m := mustRandom(t, Sizes{Hidden: 48, FFN: 100, Vocab: 100}, Options{Workers: 1})
 	if got := bitsOf(mustEncode(t, m, "Rain falls on the roof.")); got != goldenBits {
 		t.Errorf("bits %#x, want %#x", got, goldenBits)
+	}
+	m = mustRandom(t, Sizes{Hidden: 48, FFN: 100, Vocab: 100}, Options{Workers: 1, BFloat16: true})
+	if got := bitsOf(mustEncode(t, m, "Rain falls on the roof.")); got != goldenBFloat16 {
+		t.Errorf("in bfloat16: bits %#x, want %#x", got, goldenBFloat16)
 	}
 }
 

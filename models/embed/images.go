@@ -176,7 +176,7 @@ func imageFolder(l *weights.Loader) (inner *weights.Loader, modules *imageModule
 	if l.Err != nil || list[0].Path == "" {
 		return l, modules
 	}
-	return weights.Of(filepath.Join(l.Path, list[0].Path), l.Integers), modules
+	return weights.Of(filepath.Join(l.Path, list[0].Path), l.Way), modules
 }
 
 const clipModule = "CLIPModel"

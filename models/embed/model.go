@@ -70,10 +70,10 @@ func Open(path string, o Options) (*Model, error) {
 	m := &Model{options: o, path: path}
 	var l *weights.Loader
 	if weights.IsGGUF(path) {
-		l = weights.OfGGUF(path, o.Integers)
+		l = weights.OfGGUF(path, o.way())
 		m.openGGUF(l)
 	} else {
-		l = m.openFolder(weights.Of(path, o.Integers))
+		l = m.openFolder(weights.Of(path, o.way()))
 	}
 	m.build(l)
 	l.Close()

@@ -223,7 +223,7 @@ func readDense(l *weights.Loader, path string, width int, tokens bool) (*dense, 
 	if l.Err != nil {
 		return nil, 0
 	}
-	inner := weights.Of(filepath.Join(l.Path, path), l.Integers)
+	inner := weights.Of(filepath.Join(l.Path, path), l.Way)
 	inner.Open()
 	defer inner.Close()
 	kind := attn.F32

@@ -39,7 +39,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 	}
 	m := &Model{options: o, path: "random", description: d, sentence: usualSentence(),
 		texts: tokenize.HashedTexts(s.Vocab, 512)}
-	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
+	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Way: o.way()}
 	b := newBuilder(l, d)
 	m.tables, m.all = b.loadTables(), b.loadLayers()
 	switch {

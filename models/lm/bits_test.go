@@ -18,14 +18,16 @@ import (
 func TestEngineBits(t *testing.T) {
 	for _, c := range []struct {
 		weights, cache attn.Format
-		integers       bool
+		way            weights.Way
 		want           uint32
 	}{
-		{attn.F32, attn.F32, false, 0x69925257}, {attn.F16, attn.F16, false, 0x6292b1c5},
-		{attn.I8, attn.I8, true, 0xdad7afcb},
+		{attn.F32, attn.F32, weights.Way{}, 0x69925257},
+		{attn.F16, attn.F16, weights.Way{}, 0x6292b1c5},
+		{attn.I8, attn.I8, weights.Way{Integers: true}, 0xdad7afcb},
+		{attn.F32, attn.F16, weights.Way{BFloat16: true}, 0x777f8fbb},
 	} {
-		l := &weights.Loader{Random: weights.Chance(7), Integers: c.integers}
-		bitsOf(t, tinyModelOf(t, l, c.weights), c.cache, c.integers, c.want)
+		l := &weights.Loader{Random: weights.Chance(7), Way: c.way}
+		bitsOf(t, tinyModelOf(t, l, c.weights), c.cache, c.way.Integers, c.want)
 	}
 	shape := gguftest.Shape{Layers: 2, Dim: 256, FFN: 512, Heads: 4, KV: 2, Head: 64, Vocab: 300}
 	f, path := shape.File("Q4_K_M"), at(t, "fake.gguf")
@@ -36,6 +38,9 @@ func TestEngineBits(t *testing.T) {
 	m, _, err := (&options{model: path, weights: asStored, settings: settings{integers: true}}).open()
 	must(t, err)
 	bitsOf(t, m, attn.F16, true, 0x4e9bc3a3)
+	m, _, err = (&options{model: path, weights: asStored, bfloat16: true}).open()
+	must(t, err)
+	bitsOf(t, m, attn.F16, false, 0xce0d3dcb)
 }
 
 // TestEngineBitsOfArchitectures does the same for other kinds of models.
@@ -105,6 +110,7 @@ func TestEngineBitsOfAnswers(t *testing.T) {
 	}{
 		{Options{}, 0x3ea2ce45},
 		{Options{Weights: I8, Products: Integers, Keys: I8}, 0xa18f9a90},
+		{Options{Products: BFloat16}, 0xf0fe124a},
 	} {
 		c.o.Chunk = 50
 		m := small(t, c.o)

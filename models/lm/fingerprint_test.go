@@ -48,6 +48,7 @@ func TestFingerprint(t *testing.T) {
 	other("values", fingerprintOf(t, path, Options{Values: F16}))
 	other("weights", fingerprintOf(t, path, Options{Weights: F16}))
 	other("products", fingerprintOf(t, path, Options{Products: Integers}))
+	other("products in bfloat16", fingerprintOf(t, path, Options{Products: BFloat16}))
 	pack := filepath.Join(t.TempDir(), "packed")
 	for _, what := range []string{"while it is written", "from it"} {
 		if got := fingerprintOf(t, path, Options{Pack: pack}); got != first {

@@ -19,8 +19,8 @@ func openGGUF(t *testing.T, path string) *model {
 	return m
 }
 
-// TestBlockTypes compares logits with float64 over the decoded blocks of a file: in float32, and in
-// integers, with keys and values of 8 and of 4 bits.
+// TestBlockTypes compares logits with float64 over the decoded blocks of a file: in float32, in
+// bfloat16, and in integers, with keys and values of 8 and of 4 bits.
 func TestBlockTypes(t *testing.T) {
 	for _, kind := range allBlockTypes {
 		t.Run(kind, func(t *testing.T) {
@@ -33,7 +33,13 @@ func TestBlockTypes(t *testing.T) {
 			decoded, _, err := (&options{model: path, weights: attn.F32}).open()
 			must(t, err)
 			compareLogits(t, decoded, true, ggufPrompt, want)
-			m, _, err := (&options{model: path, weights: asStored,
+			m, _, err := (&options{model: path, weights: asStored, bfloat16: true}).open()
+			must(t, err)
+			s := settings{workers: 2, places: 1, chunk: 16, context: 64, keys: attn.F16}
+			if got := distanceTo(firstLogits(t, m, s, false, ggufPrompt), want); !(got > 0 && got < 0.01) {
+				t.Errorf("in bfloat16: logits differ by %.4f of their deviation, want less than 0.01", got)
+			}
+			m, _, err = (&options{model: path, weights: asStored,
 				settings: settings{integers: true}}).open()
 			must(t, err)
 			for _, c := range []struct {
@@ -62,13 +68,16 @@ func distanceTo(got []float32, want []float64) float64 {
 	return mean
 }
 
-// TestProveGGUF compares the bits of logits in any batch, for blocks in integers.
+// TestProveGGUF compares the bits of logits in any batch, for blocks in integers and in bfloat16.
 func TestProveGGUF(t *testing.T) {
 	f, path := newShapedGGUF(smallGGUF, "qwen3", one("IQ4_NL")), at(t, "fake.gguf")
 	f.Write(t, path)
 	m, _, err := (&options{model: path, weights: asStored, settings: settings{integers: true}}).open()
 	must(t, err)
 	prove(t, m, settings{keys: attn.I8, values: attn.I4, integers: true})
+	m, _, err = (&options{model: path, weights: asStored, bfloat16: true}).open()
+	must(t, err)
+	prove(t, m, settings{keys: attn.F16})
 }
 
 // TestGGUF reads other things that files may have.

@@ -17,6 +17,7 @@ const asStored attn.Format = -1
 type options struct {
 	model, pack string
 	weights     attn.Format
+	bfloat16    bool
 	settings
 }
 
@@ -30,6 +31,9 @@ func (o *options) open() (*model, *tokenizer.Tokenizer, error) {
 	}
 	if o.integers {
 		given.Products = Integers
+	}
+	if o.bfloat16 {
+		given.Products = BFloat16
 	}
 	m, err := readModel(o.model, given)
 	if err != nil {

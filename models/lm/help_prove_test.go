@@ -82,7 +82,7 @@ func TestSameBits(t *testing.T) {
 	}
 	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.I8} {
 		t.Run("integers, cache "+kind.String(), func(t *testing.T) {
-			l := &weights.Loader{Random: weights.Chance(1), Integers: true}
+			l := &weights.Loader{Random: weights.Chance(1), Way: weights.Way{Integers: true}}
 			prove(t, tinyModelOf(t, l, attn.I8), settings{keys: kind, integers: true})
 		})
 	}
@@ -147,7 +147,8 @@ func distance(a, b [][]float32) (mean, equal float64) {
 // TestIntegersAreClose compares logits in integers, and with weights in I8, with float32's.
 func TestIntegersAreClose(t *testing.T) {
 	logits := func(kind attn.Format, integers bool) [][]float32 {
-		m := tinyModelOf(t, &weights.Loader{Random: weights.Chance(1), Integers: integers}, kind)
+		m := tinyModelOf(t, &weights.Loader{Random: weights.Chance(1),
+			Way: weights.Way{Integers: integers}}, kind)
 		x, err := sampleLogits(m, settings{workers: 1, keys: kind, integers: integers})
 		must(t, err)
 		return x

@@ -25,7 +25,7 @@ func (m *Model) Warnings() (texts []string, err error) {
 	if len(m.ends) == 0 {
 		texts = append(texts, "no token of the model ends an answer")
 	}
-	if m.options.Products != Integers && m.stored {
+	if m.options.Products == Floats && m.stored {
 		texts = append(texts, "blocks are multiplied as float32: Products Integers is many times as fast")
 	}
 	text, err := biases(m.net, &m.engine.settings)

@@ -13,7 +13,7 @@ func isFile(path string) bool { return weights.IsGGUF(path) }
 
 // loadFolder reads config.json, tensors and tokenizer of a folder.
 func loadFolder(path string, o *Options) (*Model, error) {
-	l := weights.Of(path, o.Products == Integers)
+	l := weights.Of(path, o.Products.way())
 	c, names := readConfig(l)
 	l.Open()
 	defer l.Close()
@@ -36,7 +36,7 @@ func loadFolder(path string, o *Options) (*Model, error) {
 
 // loadFile reads a GGUF file.
 func loadFile(path string, o *Options) (*Model, error) {
-	l := weights.OfGGUF(path, o.Products == Integers)
+	l := weights.OfGGUF(path, o.Products.way())
 	defer l.Close()
 	v := tokenize.ReadVocabulary(l)
 	read := tokenize.Beside(l, func(l *weights.Loader) *tokenize.Tokenizer {

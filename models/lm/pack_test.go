@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // TestPack opens models from packed matrices, and compares logits with the original files.
@@ -27,25 +28,27 @@ func TestPack(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		kind       attn.Format
-		integers   bool
+		way        weights.Way
 	}{
-		{"Q4_K", gguf("Q4_K", false), asStored, true},
-		{"Q6_K, tied", gguf("Q6_K", true), asStored, true},
-		{"Q5_1, tied", gguf("Q5_1", true), asStored, true},
-		{"F32, tied", gguf("F32", true), asStored, false},
-		{"decoded", gguf("Q8_0", true), attn.F16, false},
-		{"a folder", newFake("F32").write(t), asStored, false},
-		{"a folder, tied", tied.write(t), asStored, false},
-		{"a folder, i8, tied", tied.write(t), attn.I8, true},
+		{"Q4_K", gguf("Q4_K", false), asStored, weights.Way{Integers: true}},
+		{"Q6_K, tied", gguf("Q6_K", true), asStored, weights.Way{Integers: true}},
+		{"Q5_1, tied", gguf("Q5_1", true), asStored, weights.Way{Integers: true}},
+		{"Q5_K, tied, bfloat16", gguf("Q5_K", true), asStored, weights.Way{BFloat16: true}},
+		{"F32, tied", gguf("F32", true), asStored, weights.Way{}},
+		{"decoded", gguf("Q8_0", true), attn.F16, weights.Way{}},
+		{"a folder", newFake("F32").write(t), asStored, weights.Way{}},
+		{"a folder, tied", tied.write(t), asStored, weights.Way{}},
+		{"a folder, i8, tied", tied.write(t), attn.I8, weights.Way{Integers: true}},
+		{"a folder, tied, bfloat16", tied.write(t), asStored, weights.Way{BFloat16: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			logits := func(pack string) []float32 {
 				o := &options{model: c.path, pack: pack, weights: c.kind,
-					settings: settings{integers: c.integers}}
+					bfloat16: c.way.BFloat16, settings: settings{integers: c.way.Integers}}
 				m, _, err := o.open()
 				must(t, err)
 				return firstLogits(t, m, settings{workers: 1, places: 1, chunk: 16, context: 64,
-					integers: c.integers}, false, ggufPrompt)
+					integers: c.way.Integers}, false, ggufPrompt)
 			}
 			want, path := logits(""), at(t, "packed")
 			if got := logits(path); !slices.Equal(got, want) {

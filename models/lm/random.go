@@ -39,7 +39,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 	}
 	o.Context = o.contextOf(0)
 	c.Context = o.Context
-	l := &weights.Loader{Random: weights.Chance(s.Seed), Integers: o.Products == Integers}
+	l := &weights.Loader{Random: weights.Chance(s.Seed), Way: o.Products.way()}
 	m := &Model{net: newModel(l, &c, &folderNames, max(o.Weights.of(), attn.F32)), options: o,
 		sizes: s}
 	if l.Err != nil {

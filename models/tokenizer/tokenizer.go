@@ -56,7 +56,7 @@ func open(path string) (*tokenize.Tokenizer, error) {
 		t := tokenize.FromFolder(l)
 		return t, l.Err
 	}
-	l := weights.OfGGUF(path, false)
+	l := weights.OfGGUF(path, weights.Way{})
 	defer l.Close()
 	t := tokenize.FromGGUF(l)
 	return t, l.Err

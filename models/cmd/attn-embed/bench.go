@@ -25,8 +25,8 @@ func bench(w io.Writer, open func(o embed.Options) (*embed.Model, error), o embe
 	}
 	defer m.Close()
 	opened := time.Since(start)
-	fmt.Fprintf(w, "%v; kernels: %s, workers: %d, integers: %v; opened in %.0f ms\n", m,
-		attn.Implementation(), o.Workers, o.Integers, opened.Seconds()*1e3)
+	fmt.Fprintf(w, "%v; kernels: %s, workers: %d, products in %s; opened in %.0f ms\n", m,
+		attn.Implementation(), o.Workers, products(o), opened.Seconds()*1e3)
 	top := newCeiling(m, o)
 	fmt.Fprintln(w, "\none text, milliseconds, and what its multiply-adds take at least, and reading "+
 		"the matrices\n  tokens     50 %     90 %     99 %  multiply  reading")
@@ -46,6 +46,17 @@ func bench(w io.Writer, open func(o embed.Options) (*embed.Model, error), o embe
 		fmt.Fprintf(w, " %9.2f %8.2f\n", top.multiply(m.MultiplyAdds(tokens))*1e3, top.reading()*1e3)
 	}
 	return manyTexts(w, m, limit, top)
+}
+
+// products names the arithmetic of matrix products.
+func products(o embed.Options) string {
+	switch {
+	case o.Integers:
+		return "integers"
+	case o.BFloat16:
+		return "bfloat16"
+	}
+	return "float32"
 }
 
 // textOf has some tokens, most of them of words.

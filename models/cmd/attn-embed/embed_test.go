@@ -29,6 +29,7 @@ func TestCommand(t *testing.T) {
 		{append(small, "-"), "line one\nline two\n", "line two\n"},
 		{[]string{"-model", folder, "-time", "1ms", "cat"}, "", " 1.00   cat\n"},
 		{append(small, "-integers"), "", "\ncosine with the embeddings in float32: mean 1.000"},
+		{append(small, "-bfloat16"), "", "\ncosine with the embeddings in float32: mean 1.000"},
 	} {
 		var out, errs strings.Builder
 		if err := run(c.args, strings.NewReader(c.input), &out, &errs); err != nil {
@@ -43,7 +44,7 @@ func TestCommand(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-workers", "0"}, {"-workers", "4097"}, {"-pool", "most"},
 		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
-		{"-vocab", "1"}, {"-nonsense"}} {
+		{"-vocab", "1"}, {"-nonsense"}, {"-integers", "-bfloat16"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}, io.Discard); err == nil {
 			t.Errorf("%q is no error", args)
 		}

@@ -38,7 +38,7 @@ func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 var flagNames = strings.NewReplacer("Sizes.Layers", "-layers", "Sizes.Hidden", "-dim",
 	"Sizes.Heads", "-heads", "Sizes.FFN", "-ffn", "Sizes.Vocab", "-vocab", "Options.Pooling", "-pool",
 	"Options.Prompt", "-prompt", "Options.Dimensions", "-dimensions", "Options.Workers", "-workers",
-	"Options.Integers", "-integers")
+	"Options.BFloat16 is true with Integers", "-bfloat16 is set with -integers")
 
 // named is an error that names flags where it names fields: these are mistakes on the command line.
 func named(err error) error {
@@ -69,6 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "`number` of threads")
 	limit := set.Duration("time", time.Second, "`time` for measuring the speed")
 	set.BoolVar(&o.Integers, "integers", false, "multiply in 8-bit integers, and compare with float32")
+	set.BoolVar(&o.BFloat16, "bfloat16", false, "multiply in bfloat16, and compare with float32")
 	set.IntVar(&sizes.Layers, "layers", 6, "`number` of layers of a random model")
 	set.IntVar(&sizes.Hidden, "dim", 384, "`dimension` of a random model's embeddings")
 	set.IntVar(&sizes.Heads, "heads", 12, "`number` of heads of a random model")

@@ -58,7 +58,7 @@ func report(w io.Writer, s *subject, texts []string, embeddings [][]float32,
 	if err := sameBits(w, s, texts, embeddings); err != nil {
 		return err
 	}
-	if err := speed(w, s, texts, limit); err != nil || !s.o.Integers {
+	if err := speed(w, s, texts, limit); err != nil || !s.o.Integers && !s.o.BFloat16 {
 		return err
 	}
 	return compare(w, s, texts, embeddings)
@@ -85,10 +85,10 @@ func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
 	return nil
 }
 
-// compare prints how close embeddings in integers are to those in float32.
-func compare(w io.Writer, s *subject, texts []string, ints [][]float32) error {
+// compare prints how close embeddings in integers or in bfloat16 are to those in float32.
+func compare(w io.Writer, s *subject, texts []string, few [][]float32) error {
 	o := s.o
-	o.Integers = false
+	o.Integers, o.BFloat16 = false, false
 	floats, err := s.open(o)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func compare(w io.Writer, s *subject, texts []string, ints [][]float32) error {
 	}
 	least, sum := 1.0, 0.0
 	for i := range want {
-		c := float64(embed.Cosine(ints[i], want[i]))
+		c := float64(embed.Cosine(few[i], want[i]))
 		least, sum = min(least, c), sum+c
 	}
 	fmt.Fprintf(w, "\ncosine with the embeddings in float32: mean %.5f, least %.5f\n",

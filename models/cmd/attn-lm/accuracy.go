@@ -33,6 +33,8 @@ var accuracyWays = []struct {
 	{"cache i8,i4", lm.F32, lm.I8, lm.I4, lm.Floats, false},
 	{"cache i4", lm.F32, lm.I4, lm.Default, lm.Floats, false},
 	{"weights and cache i8", lm.I8, lm.I8, lm.Default, lm.Floats, false},
+	{"bfloat16, cache f32", lm.BF16, lm.F32, lm.Default, lm.BFloat16, true},
+	{"bfloat16, cache f16", lm.BF16, lm.F16, lm.Default, lm.BFloat16, true},
 	{"integers, cache f32", lm.I8, lm.F32, lm.Default, lm.Integers, true},
 	{"integers, cache f16", lm.I8, lm.F16, lm.Default, lm.Integers, true},
 	{"integers, cache i8", lm.I8, lm.I8, lm.Default, lm.Integers, true},

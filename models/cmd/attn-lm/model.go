@@ -43,8 +43,8 @@ func (m *modelFlags) register(f *flag.FlagSet) {
 		"i8,i4 (default f16 for a GGUF file, f32 for a folder)", m.setCache)
 	f.Func("weights", "`format` of matrices: file, f32, f16, bf16 or i8 (default file: as the files "+
 		"have them)", m.setWeights)
-	f.Func("products", "`arithmetic` of matrix products: floats or integers (default integers for a "+
-		"GGUF file, floats for a folder)", m.setProducts)
+	f.Func("products", "`arithmetic` of matrix products: floats, integers or bfloat16 (default "+
+		"integers for a GGUF file, floats for a folder)", m.setProducts)
 	f.StringVar(&m.Pack, "pack", "", "`file` of packed matrices, from which the model opens at once; "+
 		"written if it does not exist")
 	f.StringVar(&m.draft, "draft", "", "GGUF `file` or folder of a smaller model with the same tokens, "+
@@ -67,6 +67,8 @@ func (m *modelFlags) check(f *flag.FlagSet) error {
 		return flags.Errorf("-chunk is 1 with -draft, want 2 or more")
 	case m.Products == lm.Integers && m.Weights != lm.Default && m.Weights != lm.I8:
 		return flags.Errorf("-weights is %v with -products integers, want i8 or file", m.Weights)
+	case m.Products == lm.BFloat16 && m.Weights == lm.I8:
+		return flags.Errorf("-weights is i8 with -products bfloat16, want f32, f16, bf16 or file")
 	}
 	if _, ok := sizes[m.size]; !ok {
 		return flags.Errorf("-size is %q, want tiny or 0.5b", m.size)
@@ -119,10 +121,11 @@ func (m *modelFlags) setWeights(text string) (err error) {
 }
 
 func (m *modelFlags) setProducts(text string) error {
-	names := map[string]lm.Products{"floats": lm.Floats, "integers": lm.Integers}
+	names := map[string]lm.Products{"floats": lm.Floats, "integers": lm.Integers,
+		"bfloat16": lm.BFloat16}
 	p, ok := names[text]
 	if !ok {
-		return fmt.Errorf("want floats or integers")
+		return fmt.Errorf("want floats, integers or bfloat16")
 	}
 	m.Products = p
 	return nil

@@ -27,7 +27,7 @@ func vocabularyOf(t *testing.T, keys map[string]any) (*weights.Loader, *Tokenize
 	}
 	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
 	f.Write(t, path)
-	l := weights.OfGGUF(path, false)
+	l := weights.OfGGUF(path, weights.Way{})
 	t.Cleanup(l.Close)
 	return l, VocabularyBPE(l, ReadVocabulary(l))
 }

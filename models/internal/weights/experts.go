@@ -109,7 +109,7 @@ func microRow(to, codes, scales []byte, first, blocks int) []byte {
 func (l *Loader) packMicro(t *stored, label string, kind attn.Format, data []byte, out,
 	in int) *attn.Matrix {
 	if kind < 0 {
-		return l.packBlocks(t, label, data, attn.MXFP4, out, in, l.Integers)
+		return l.packBlocks(t, label, data, attn.MXFP4, out, in, true)
 	}
 	rows := make([]float32, out*in)
 	l.failTensor(t, label, gguf.MXFP4.Decode(rows, data))

@@ -156,7 +156,7 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	data = p.of(data, e.size(in))
 	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
 		return l.packBlocks(t, name, pairsApart(data, e.size(in), p.Interleaved), e.block, p.Out, in,
-			l.Integers && e.quantized)
+			e.quantized)
 	})
 	if bias {
 		made.Bias = l.bias(p)
@@ -164,14 +164,15 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	return made
 }
 
-// packBlocks packs a tensor on all threads.
+// packBlocks packs a tensor on all threads. quantized says whether blocks have integers.
 func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.BlockType, out, in int,
-	integers bool) *attn.Matrix {
+	quantized bool) *attn.Matrix {
 	pack := attn.PackBlocks
 	if l.pool != nil {
 		pack = l.pool.PackBlocks
 	}
-	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: integers})
+	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: l.Integers && quantized,
+		BFloat16: l.BFloat16})
 	if l.failTensor(t, name, err); err != nil {
 		return nil
 	}
@@ -200,7 +201,8 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8})
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8,
+				BFloat16: l.BFloat16})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()

@@ -25,11 +25,11 @@ import (
 // Loader loads a model's folder or GGUF file. It keeps the first error and does nothing after it,
 // so that callers need not check each step.
 type Loader struct {
-	Path     string
-	Random   func(name string, shape []int) []float32 // makes weights of a random model
-	Err      error
-	Packed   int  // bytes of all matrices so far
-	Integers bool // matrices of I8 and of blocks of integers multiply in integers
+	Path   string
+	Random func(name string, shape []int) []float32 // makes weights of a random model
+	Err    error
+	Packed int // bytes of all matrices so far
+	Way
 
 	files    io.Closer // the files of the tensors
 	tensors  map[string]*stored
@@ -39,11 +39,17 @@ type Loader struct {
 	pack     *packFile  // nil for none
 }
 
+// Way says how matrices multiply: in float32, or
+type Way struct {
+	Integers bool // in integers, by matrices of I8 and of blocks of integers,
+	BFloat16 bool // or in bfloat16
+}
+
 // Of returns a loader of a folder. It refuses a folder with an adapter (LoRA and others), whose
 // weights would have to be added to the model's.
-func Of(path string, integers bool) *Loader {
+func Of(path string, way Way) *Loader {
 	const adapter = "adapter_config.json"
-	l := &Loader{Path: path, Integers: integers}
+	l := &Loader{Path: path, Way: way}
 	if l.Exists(adapter) {
 		l.Check(adapter, errors.New("the folder has an adapter, want a model without one, as there is "+
 			"after merging it"))
@@ -52,8 +58,8 @@ func Of(path string, integers bool) *Loader {
 }
 
 // OfGGUF opens a model in a GGUF file, or the first of several files.
-func OfGGUF(path string, integers bool) *Loader {
-	l := &Loader{Path: path, Integers: integers, tensors: map[string]*stored{},
+func OfGGUF(path string, way Way) *Loader {
+	l := &Loader{Path: path, Way: way, tensors: map[string]*stored{},
 		pool: attn.NewPool(runtime.GOMAXPROCS(0))}
 	l.openGGUF()
 	return l
