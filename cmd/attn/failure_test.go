@@ -6,9 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/measure"
@@ -164,68 +162,6 @@ func TestHeatmapOfFourHeads(t *testing.T) {
 	f.mustRun("-png", "@heat.png", "-png-heads", "0,1,2,3")
 	if b := f.picture("heat.png"); b.Dx() > 2*b.Dy() {
 		t.Errorf("the picture is %v", b)
-	}
-}
-
-// shared is a writer for two goroutines.
-type shared struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *shared) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-func (s *shared) contains(text string) bool { return strings.Contains(s.String(), text) }
-
-// The bar appears by itself if the first piece of work is long, says how much
-// time is left, and does not come back once it has ended.
-func TestProgressOfLongWork(t *testing.T) {
-	defer func(d time.Duration) { progressAfter = d }(progressAfter)
-	progressAfter = time.Millisecond
-	defer func(f func(io.Writer) bool) { isTerminal = f }(isTerminal)
-	isTerminal = func(io.Writer) bool { return true }
-	defer func(d time.Duration) { barEvery = d }(barEvery)
-	barEvery = 0
-	var w shared
-	p := newProgress(&w, "work", 3)
-	for !w.contains("work") {
-		time.Sleep(time.Millisecond)
-	}
-	p.add(1)
-	if !w.contains("left") {
-		t.Errorf("the bar is %q, want the time that is left", w.String())
-	}
-	p.finish()
-	before := w.String()
-	p.add(0)
-	if after := w.String(); after != before {
-		t.Errorf("%q follows the end", after[len(before):])
-	}
-}
-
-// Where there is no terminal, a line now and then says how far the work is.
-func TestProgressInFiles(t *testing.T) {
-	defer func(d time.Duration) { progressAfter = d }(progressAfter)
-	progressAfter = 0
-	var w shared
-	p := newProgress(&w, "work", 200)
-	defer p.finish()
-	p.add(50)
-	first := w.String()
-	p.add(50)
-	if after := w.String(); after != first || !strings.HasSuffix(after, ": 25%\n") &&
-		!strings.HasSuffix(after, ": 0%\n") || strings.Contains(after, "\r") {
-		t.Errorf("written: %q, then %q", first, after)
 	}
 }
 

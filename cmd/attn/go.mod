@@ -9,7 +9,6 @@ require (
 	github.com/seed-1415985d/attn v0.1.0
 	golang.org/x/image v0.30.0
 	golang.org/x/sys v0.42.0
-	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0
 )
 

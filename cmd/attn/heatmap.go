@@ -13,6 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
 	"github.com/seed-1415985d/attn/internal/flags"
+	"github.com/seed-1415985d/attn/internal/progress"
 )
 
 // heatmap collects the attention weights of some heads of one batch entry. Long sequences are
@@ -112,7 +113,7 @@ func (h *heatmap) readLabels(path string, keys int) error {
 
 // collect reads the weights from the job's output if it has them, and otherwise computes some rows
 // at a time.
-func (h *heatmap) collect(j *job, p *progress) error {
+func (h *heatmap) collect(j *job, p *progress.Bar) error {
 	rows := min(j.q.L, max(1, (1<<20)/j.k.L))
 	weights, visible := make([]float32, rows*j.k.L), make([]float32, rows*j.k.L)
 	dst := make([]float32, rows*j.v.D)
@@ -134,7 +135,7 @@ func (h *heatmap) collect(j *job, p *progress) error {
 			for r := range w.L {
 				h.cells[n].Add(i+r, w.Row(0, 0, r), visible[r*j.k.L:][:j.k.L])
 			}
-			p.add(s.i1 - s.i0)
+			p.Add(s.i1 - s.i0)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/progress"
 )
 
 // attend is the function that computes: attn.Attend, or a Pool's.
@@ -49,7 +50,7 @@ func (j *job) check() error {
 }
 
 // run computes all slices.
-func (j *job) run(p *progress) error {
+func (j *job) run(p *progress.Bar) error {
 	for b := range j.q.B {
 		heads, rows := j.sliceSize()
 		for h := 0; h < j.q.H; h += heads {
@@ -58,7 +59,7 @@ func (j *job) run(p *progress) error {
 				if err := j.slice(s, j.dst, j.lse, j.weights); err != nil {
 					return err
 				}
-				p.add((s.h1 - s.h0) * (s.i1 - s.i0))
+				p.Add((s.h1 - s.h0) * (s.i1 - s.i0))
 			}
 		}
 	}

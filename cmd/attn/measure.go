@@ -11,6 +11,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/internal/measure"
+	"github.com/seed-1415985d/attn/internal/progress"
 )
 
 // benchCase is one row of the benchmark. Decoding reads each key and value once, so memory limits
@@ -213,8 +214,8 @@ type measurement struct {
 
 func (m *measurement) run() (*measure.Report, error) {
 	r := &measure.Report{Implementation: attn.Implementation(), Results: []measure.Result{}}
-	p := newProgress(m.stderr, r.Implementation, 1000)
-	defer p.finish()
+	p := progress.New(m.stderr, r.Implementation, 1000)
+	defer p.Finish()
 	m.announce(r.Implementation)
 	begin := time.Now()
 	machine := m.Machine()
@@ -229,7 +230,7 @@ func (m *measurement) run() (*measure.Report, error) {
 	defer release()
 	before := time.Since(begin)
 	m.Rounds(trials, func(spent, expected time.Duration) {
-		p.reach(int(1000 * (before + spent) / (before + expected)))
+		p.Reach(int(1000 * (before + spent) / (before + expected)))
 	})
 	r.Results = append(r.Results, m.Results(trials)...)
 	return r, nil

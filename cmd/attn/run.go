@@ -16,6 +16,7 @@ import (
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/internal/npy"
+	"github.com/seed-1415985d/attn/internal/progress"
 )
 
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
@@ -438,8 +439,8 @@ func (r *run) compute(stderr io.Writer) error {
 	if r.heat != nil {
 		total += len(r.heat.heads) * r.q.L
 	}
-	p := newProgress(stderr, "attention", total)
-	defer p.finish()
+	p := progress.New(stderr, "attention", total)
+	defer p.Finish()
 	if whole {
 		if err := r.job.run(p); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 	"github.com/seed-1415985d/attn/internal/npy"
+	"github.com/seed-1415985d/attn/internal/progress"
 )
 
 // call runs the command in this process.
@@ -568,11 +569,11 @@ func TestProgress(t *testing.T) {
 	f.random("q.npy", 1, 4, 300, 64)
 	f.random("k.npy", 2, 4, 300, 64)
 	f.random("v.npy", 3, 4, 300, 64)
-	defer func(d time.Duration) { progressAfter = d }(progressAfter)
-	progressAfter = time.Hour
+	defer func(d time.Duration) { progress.After = d }(progress.After)
+	progress.After = time.Hour
 	f.mustRun() // silent
 
-	progressAfter = 0
+	progress.After = 0
 	status, stdout, stderr := f.run()
 	if status != 0 || !strings.Contains(stderr, "attention") || !strings.Contains(stderr, "%") {
 		t.Errorf("status %d, stderr %q, want a bar", status, stderr)

@@ -1,4 +1,5 @@
-package main
+// Package progress shows on the standard error how far long work is.
+package progress
 
 import (
 	"fmt"
@@ -8,12 +9,10 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
-// progressAfter is the time after which progress is shown.
-var progressAfter = 2 * time.Second
+// After is the time after which progress is shown.
+var After = 2 * time.Second
 
 // barEvery is the time between redraws of the bar, and lineEvery the time between lines where there
 // is no terminal.
@@ -25,11 +24,16 @@ var (
 // isTerminal reports whether a bar can be redrawn in place.
 var isTerminal = func(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// progress shows a bar for long work on a terminal, and a line now and then elsewhere.
-type progress struct {
+// Bar shows a bar for long work on a terminal, and a line now and then elsewhere. Several goroutines
+// may use it.
+type Bar struct {
 	w     io.Writer
 	what  string
 	total int
@@ -43,34 +47,34 @@ type progress struct {
 	finished bool
 }
 
-// newProgress starts the clock. The work is total units.
-func newProgress(w io.Writer, what string, total int) *progress {
-	p := &progress{w: w, what: what, total: total, start: time.Now()}
-	p.timer = time.AfterFunc(progressAfter, func() { p.add(0) })
+// New starts the clock. The work is total units.
+func New(w io.Writer, what string, total int) *Bar {
+	p := &Bar{w: w, what: what, total: total, start: time.Now()}
+	p.timer = time.AfterFunc(After, func() { p.Add(0) })
 	return p
 }
 
-// add adds n units to the done ones.
-func (p *progress) add(n int) {
+// Add adds n units to the done ones.
+func (p *Bar) Add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(p.done + n)
 }
 
-// reach sets the done units. An estimate may shrink; the bar does not.
-func (p *progress) reach(done int) {
+// Reach sets the done units. An estimate may shrink; the bar does not.
+func (p *Bar) Reach(done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(max(p.done, min(done, p.total)))
 }
 
-func (p *progress) show(done int) {
+func (p *Bar) show(done int) {
 	if p.finished {
 		return // the timer was late
 	}
 	p.done = done
 	switch {
-	case time.Since(p.start) < progressAfter:
+	case time.Since(p.start) < After:
 	case !isTerminal(p.w):
 		p.line()
 	default:
@@ -81,7 +85,7 @@ func (p *progress) show(done int) {
 const barWidth = 40
 
 // bar draws the bar over the last one.
-func (p *progress) bar() {
+func (p *Bar) bar() {
 	if time.Since(p.shown) < barEvery {
 		return
 	}
@@ -94,7 +98,7 @@ func (p *progress) bar() {
 }
 
 // line writes a line, if the last one was long ago.
-func (p *progress) line() {
+func (p *Bar) line() {
 	if time.Since(p.shown) < lineEvery {
 		return
 	}
@@ -103,7 +107,7 @@ func (p *progress) line() {
 }
 
 // left estimates the remaining time from the rate since the start.
-func (p *progress) left() string {
+func (p *Bar) left() string {
 	if p.done == 0 || p.done >= p.total {
 		return ""
 	}
@@ -111,8 +115,8 @@ func (p *progress) left() string {
 	return fmt.Sprintf(", %v left", time.Duration(rest)*time.Second)
 }
 
-// finish ends the line of the bar, if there is one.
-func (p *progress) finish() {
+// Finish ends the line of the bar, if there is one.
+func (p *Bar) Finish() {
 	p.timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
