@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
@@ -28,37 +27,6 @@ type imageTest struct {
 	pixels            func(w numbers, patches [][]float64) []float64
 	text              func(w numbers, ids []int) []float64 // nil for a model of images alone
 	classes           bool
-}
-
-const side4 = 4 // of patches
-
-// clipTokenizer is a tokenizer.json as CLIP has it.
-const clipTokenizer = `{"added_tokens": [{"id": 0, "content": "<|startoftext|>", "special": true},
-	{"id": 1, "content": "<|endoftext|>", "special": true},
-	{"id": 11, "content": "<pad>", "special": true}],
-	"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace",
-		"pattern": {"Regex": "\\s+"}, "content": " "}, {"type": "Lowercase"}]},
-	"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex":
-		"'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"}, "behavior": "Removed",
-		"invert": true}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true}]},
-	"post_processor": {"type": "RobertaProcessing", "sep": ["<|endoftext|>", 1],
-		"cls": ["<|startoftext|>", 0], "trim_offsets": false, "add_prefix_space": false},
-	"model": {"type": "BPE", "dropout": null, "unk_token": "<|endoftext|>",
-		"continuing_subword_prefix": "", "end_of_word_suffix": "</w>", "fuse_unk": false,
-		"vocab": {"<|startoftext|>": 0, "<|endoftext|>": 1, "c": 2, "a": 3, "t</w>": 4, "ca": 5,
-		"cat</w>": 6, "u": 7, "n</w>": 8, "un</w>": 9, ",</w>": 10},
-		"merges": ["c a", "ca t</w>", "u n</w>"]}}`
-
-// towerShapes are tensors of both towers of CLIP and SigLIP.
-func towerShapes(prefix string) map[string][]int {
-	in := map[string][]int{}
-	at := prefix + "encoder.layers.%d."
-	linears(in, wide, wide, at+"self_attn.q_proj", at+"self_attn.k_proj", at+"self_attn.v_proj",
-		at+"self_attn.out_proj")
-	linears(in, wide, inner, at+"mlp.fc1")
-	linears(in, inner, wide, at+"mlp.fc2")
-	norms(in, at+"layer_norm1", at+"layer_norm2")
-	return shapesOf(2, map[string][]int{}, in)
 }
 
 // tower is a tower of CLIP or SigLIP in float64.
@@ -100,30 +68,9 @@ func textRows(w numbers, ids []int) (x [][]float64) {
 }
 
 func clipImageTest(activation string, f func(float64) float64) imageTest {
-	const width = 14
-	shapes := towerShapes("text_model.")
-	maps.Copy(shapes, towerShapes("vision_model."))
-	norms(shapes, "text_model.final_layer_norm", "vision_model.pre_layrnorm",
-		"vision_model.post_layernorm")
-	maps.Copy(shapes, map[string][]int{"text_model.embeddings.token_embedding.weight": {words, wide},
-		"text_model.embeddings.position_embedding.weight":   {9, wide},
-		"vision_model.embeddings.class_embedding":           {wide},
-		"vision_model.embeddings.patch_embedding.weight":    {wide, 3, side4, side4},
-		"vision_model.embeddings.position_embedding.weight": {10, wide},
-		"text_projection.weight":                            {width, wide},
-		"visual_projection.weight":                          {width, wide}, "logit_scale": {1}})
-	section := map[string]any{"hidden_size": wide, "intermediate_size": inner, "num_hidden_layers": 2,
-		"num_attention_heads": heads3, "hidden_act": activation, "layer_norm_eps": 1e-5}
-	text := map[string]any{"vocab_size": words, "max_position_embeddings": 9, "eos_token_id": 1,
-		"num_beams": 1, "projection_dim": width}
-	vision := map[string]any{"image_size": 12, "patch_size": side4, "num_channels": 3}
-	maps.Copy(text, section)
-	maps.Copy(vision, section)
-	return imageTest{name: "clip", shapes: shapes, size: rectangle{12, 12},
-		config: map[string]any{"projection_dim": width, "text_config": text, "vision_config": vision,
-			"logit_scale_init_value": 2.6592},
-		processor: map[string]any{"image_processor_type": "CLIPImageProcessorFast",
-			"size": map[string]any{"shortest_edge": 12}, "crop_size": 12, "do_convert_rgb": true},
+	folder := foldertest.CLIP(activation)
+	return imageTest{name: "clip", shapes: folder.Shapes, size: rectangle{12, 12},
+		config: folder.Config, processor: folder.Processor,
 		pixels: func(w numbers, patches [][]float64) []float64 {
 			x := [][]float64{w["vision_model.embeddings.class_embedding"]}
 			for _, p := range patches {
@@ -155,8 +102,8 @@ func clipText(w numbers, ids []int, at int, activation func(float64) float64) []
 }
 
 func siglipImageTest() imageTest {
-	shapes := towerShapes("text_model.")
-	maps.Copy(shapes, towerShapes("vision_model."))
+	shapes := foldertest.TowerShapes("text_model.")
+	maps.Copy(shapes, foldertest.TowerShapes("vision_model."))
 	head := "vision_model.head."
 	norms(shapes, "text_model.final_layer_norm", "vision_model.post_layernorm", head+"layernorm")
 	maps.Copy(shapes, map[string][]int{"text_model.embeddings.token_embedding.weight": {words, wide},
@@ -222,21 +169,6 @@ func siglipHead(w numbers, e *encoder, at string, x [][]float64) []float64 {
 		geluTanh)))
 }
 
-// vitShapes are tensors of ViT and DINOv2.
-func vitShapes(prefix string, positions int) map[string][]int {
-	shapes := map[string][]int{prefix + "embeddings.cls_token": {1, 1, wide},
-		prefix + "embeddings.position_embeddings":                {1, positions, wide},
-		prefix + "embeddings.patch_embeddings.projection.weight": {wide, 3, side4, side4},
-		prefix + "embeddings.patch_embeddings.projection.bias":   {wide}}
-	norms(shapes, prefix+"layernorm")
-	in, at := map[string][]int{}, prefix+"encoder.layer.%d."
-	for _, name := range []string{"query", "key", "value"} {
-		linears(in, wide, wide, at+"attention.attention."+name)
-	}
-	linears(in, wide, wide, at+"attention.output.dense")
-	return shapesOf(2, shapes, in)
-}
-
 // vitEncoder is an encoder of ViT and DINOv2 in float64.
 func vitEncoder(w numbers, prefix string, epsilon float64) *encoder {
 	e := bertLike(w, epsilon)
@@ -262,13 +194,7 @@ func vitRows(w numbers, prefix string, patches, positions [][]float64) [][]float
 
 func vitImageTest() imageTest {
 	const prefix = "vit."
-	shapes := vitShapes(prefix, 10)
-	in, at := map[string][]int{}, prefix+"encoder.layer.%d."
-	linears(in, wide, inner, at+"intermediate.dense")
-	linears(in, inner, wide, at+"output.dense")
-	norms(in, at+"layernorm_before", at+"layernorm_after")
-	maps.Copy(shapes, shapesOf(2, map[string][]int{}, in))
-	linears(shapes, wide, 3, "classifier")
+	folder := foldertest.ViT()
 	vector := func(w numbers, patches [][]float64) []float64 {
 		e := vitEncoder(w, prefix, 1e-12)
 		e.norm1, e.norm2 = "layernorm_before", "layernorm_after"
@@ -281,18 +207,14 @@ func vitImageTest() imageTest {
 		}
 		return e.norm(prefix+"layernorm", e.run(vitRows(w, prefix, patches, positions))[0])
 	}
-	return imageTest{name: "vit", shapes: shapes, size: rectangle{12, 12}, classes: true,
-		config: map[string]any{"hidden_size": wide, "intermediate_size": inner, "num_hidden_layers": 2,
-			"num_attention_heads": heads3, "image_size": 12, "patch_size": side4, "encoder_stride": 16,
-			"architectures": []string{"ViTForImageClassification"},
-			"id2label":      map[string]any{"0": "cat", "1": "dog", "2": "bicycle"}},
-		processor: map[string]any{"feature_extractor_type": "ViTFeatureExtractor", "size": 12},
-		pixels:    vector}
+	return imageTest{name: "vit", shapes: folder.Shapes, size: rectangle{12, 12}, classes: true,
+		config: folder.Config, processor: folder.Processor,
+		pixels: vector}
 }
 
 // dinoImageTest is a DINOv2 with or without registers and SwiGLU, of a size after preprocessing.
 func dinoImageTest(registers int, swiglu bool, size rectangle) imageTest {
-	shapes := vitShapes("", 10)
+	shapes := foldertest.ViTShapes("", 10)
 	in, at := map[string][]int{}, "encoder.layer.%d."
 	norms(in, at+"norm1", at+"norm2")
 	in[at+"layer_scale1.lambda1"], in[at+"layer_scale2.lambda1"] = []int{wide}, []int{wide}
@@ -416,20 +338,15 @@ func writeImages(t *testing.T, c *imageTest) (string, numbers) {
 
 func writeImagesTo(t *testing.T, c *imageTest, path string) numbers {
 	t.Helper()
-	views, values := foldertest.Tensors(t, safetensors.F32, c.shapes)
-	config := maps.Clone(c.config)
-	config["model_type"] = c.name
-	write(t, path, "config.json", encode(t, config))
-	writeTensors(t, path, views)
-	write(t, path, "preprocessor_config.json", encode(t, c.processor))
+	folder := foldertest.Images{Kind: c.name, Config: c.config, Processor: c.processor,
+		Shapes: c.shapes}
 	if c.text != nil {
-		write(t, path, "tokenizer.json", []byte(clipTokenizer))
-		write(t, path, "tokenizer_config.json", []byte(`{"pad_token": "<pad>"}`))
-		if c.name == "siglip" {
-			write(t, path, "special_tokens_map.json", []byte(`{}`))
-		}
+		folder.Tokenizer = foldertest.CLIPTokenizer
 	}
-	return numbers(values)
+	if c.name == "siglip" {
+		write(t, path, "special_tokens_map.json", []byte(`{}`))
+	}
+	return numbers(folder.Write(t, path))
 }
 
 // somePictures are pictures of several types, sizes and sides.

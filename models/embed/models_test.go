@@ -24,33 +24,12 @@ type kindTest struct {
 
 // The sizes of all.
 const (
-	wide, heads3, width10, inner, words = 30, 3, 10, 22, 12
+	wide, heads3, width10 = foldertest.Wide, foldertest.Heads, foldertest.Wide / foldertest.Heads
+	inner, words, side4   = foldertest.Inner, foldertest.Words, foldertest.Side
 )
 
-// shapesOf are tensors with a number of layers, whose names have %d.
-func shapesOf(layers int, outside map[string][]int, inside map[string][]int) map[string][]int {
-	all := maps.Clone(outside)
-	for i := range layers {
-		for name, shape := range inside {
-			all[strings.ReplaceAll(name, "%d", fmt.Sprint(i))] = shape
-		}
-	}
-	return all
-}
-
-// linears are names of layers with a bias.
-func linears(shapes map[string][]int, in, out int, names ...string) {
-	for _, name := range names {
-		shapes[name+".weight"] = []int{out, in}
-		shapes[name+".bias"] = []int{out}
-	}
-}
-
-func norms(shapes map[string][]int, names ...string) {
-	for _, name := range names {
-		shapes[name+".weight"], shapes[name+".bias"] = []int{wide}, []int{wide}
-	}
-}
+// Helpers for tensors.
+var linears, norms, shapesOf = foldertest.Linears, foldertest.Norms, foldertest.Layered
 
 // encoder is what the kinds have in common: a sum of rows, then layers.
 type encoder struct {
