@@ -11,6 +11,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/seed-1415985d/attn v0.1.0
+	golang.org/x/image v0.47.0
 	golang.org/x/text v0.43.0
 )
 

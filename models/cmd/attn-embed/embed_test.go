@@ -58,14 +58,14 @@ func TestNotices(t *testing.T) {
 	var out, errs strings.Builder
 	code := command([]string{"-model", folder, "-time", "0", "cat", long, strings.Repeat("cat ", 18)},
 		nil, &out, &errs)
-	if want := "embed: text 2 has 32 tokens, and the model takes 20: the last 12 of its own are " +
-		"left out\n"; code != 0 || errs.String() != want {
+	if want := "attn-embed: text 2 has 32 tokens, and the model takes 20: the last 12 of its own " +
+		"are left out\n"; code != 0 || errs.String() != want {
 		t.Errorf("exit code %d, %q, want %q", code, errs.String(), want)
 	}
 	errs.Reset()
 	args := append([]string{"-model", folder, "-time", "0"}, slices.Repeat([]string{long}, 9)...)
 	if code := command(args, nil, &out, &errs); code != 0 || strings.Count(errs.String(), "\n") != 6 ||
-		!strings.HasSuffix(errs.String(), "embed: more texts are cut, too\n") {
+		!strings.HasSuffix(errs.String(), "attn-embed: more texts are cut, too\n") {
 		t.Errorf("exit code %d, %q, want 5 texts and then that there are more", code, errs.String())
 	}
 }
@@ -89,7 +89,7 @@ func TestTerminal(t *testing.T) {
 	}
 	errs.Reset()
 	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
-		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
+		!strings.HasPrefix(errs.String(), "attn-embed: ") || strings.Contains(errs.String(), "\x1b") {
 		t.Errorf("exit code %d, want 1\n%q", code, errs.String())
 	}
 }
@@ -118,7 +118,7 @@ func TestWrongFlags(t *testing.T) {
 		}
 		var out, errs strings.Builder
 		code := command(strings.Fields(line), strings.NewReader(""), &out, &errs)
-		if code != status || !strings.HasPrefix(errs.String(), "embed: "+want) ||
+		if code != status || !strings.HasPrefix(errs.String(), "attn-embed: "+want) ||
 			strings.Contains(errs.String(), "Sizes.") || strings.Contains(errs.String(), "Options.") ||
 			out.Len() > 0 {
 			t.Errorf("%s: exit status %d, printed %q and %q, want %d and %q", line, code, &out, &errs,

@@ -13,10 +13,14 @@ import (
 
 // about stands before the flags in the help.
 const about = `Usage:
-  embed [flags] [TEXT...]   similarities of texts, built-in ones without any
-  embed [flags] -           of the lines of the standard input
-  embed [flags] bench       how fast a model is, on texts of its own
-What follows -- is texts, whatever it looks like. Flags:
+  attn-embed [flags] [TEXT...]   similarities of texts, built-in ones without any
+  attn-embed [flags] -           of the lines of the standard input
+  attn-embed [flags] bench       how fast a model is, on texts of its own
+  attn-embed images PATH...      images nearest to a text or an image, or labels of images
+  attn-embed classify TEXT...    labels of texts
+  attn-embed entities TEXT...    names and other labelled parts of texts
+attn-embed images -h lists flags of images, and so on. What follows -- is texts, whatever it looks
+like. Flags of the first three:
 `
 
 // input is what a command line asks for.
@@ -39,6 +43,9 @@ func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (i
 		}
 	} else if wrong != nil {
 		return in, wrong
+	} else if !literal && len(words) > 0 && commands[words[0]] != nil {
+		return in, flags.Errorf("%s comes after %q, want it first, and flags after it; -- before all "+
+			"texts for the text", words[0], args[:len(args)-len(words)])
 	} else if in.texts, err = inputs(words, literal, stdin); err != nil {
 		return in, err
 	}
@@ -84,4 +91,8 @@ func inputs(words []string, literal bool, stdin io.Reader) ([]string, error) {
 	return lines(string(text)), err
 }
 
-func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+// lines are the lines of a text without their ends. Empty ones at the end of the text are left out.
+func lines(text string) []string {
+	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	return strings.Split(text, "\n")
+}

@@ -1,6 +1,6 @@
-// Command embed computes sentence embeddings with a BERT encoder: the model of a folder, as it is
-// published, or a random one. It prints how similar the texts are, and shows that an embedding has
-// the same bits alone and in a batch.
+// Command attn-embed computes embeddings of texts and images, and labels of both, with models of
+// published folders; or of texts with a random one. It shows that an embedding has the same bits
+// alone and in a batch.
 package main
 
 import (
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
 	"github.com/seed-1415985d/attn/models/embed"
@@ -25,11 +24,16 @@ func main() {
 
 // command is the exit status of a run, whose error it prints.
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
-	out, errs = terminal.Writer(out), terminal.Writer(errs)
-	err := named(run(args, stdin, out, errs))
+	where := "attn-embed"
+	s := &streams{stdin, terminal.Writer(out), terminal.Writer(errs), errs}
+	do := func(args []string, s *streams) error { return run(args, s.in, s.out, s.errs) }
+	if len(args) > 0 && commands[args[0]] != nil {
+		where, do, args = where+" "+args[0], commands[args[0]], args[1:]
+	}
+	err := named(do(args, s))
 	status := flags.Status(err)
 	if status != 0 {
-		fmt.Fprintln(errs, "embed:", strings.TrimPrefix(err.Error(), "embed: "))
+		fmt.Fprintf(s.errs, "%s: %s\n", where, strings.TrimPrefix(err.Error(), "embed: "))
 	}
 	return status
 }
@@ -56,7 +60,7 @@ var builtIn string
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	sizes, o := embed.Sizes{}, embed.Options{}
-	set := flag.NewFlagSet("embed", flag.ContinueOnError)
+	set := flag.NewFlagSet("attn-embed", flag.ContinueOnError)
 	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, "+
 		"or a GGUF file (default a random model)")
 	modes := set.String("pool", "", "`poolings`, separated by commas: cls, lasttoken, max, mean, "+
@@ -80,8 +84,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		set.PrintDefaults()
 	}
 	in, err := parse(set, args, stdin, stdout)
-	if err == nil && (o.Workers < 1 || o.Workers > attn.MaxWorkers) {
-		err = flags.Errorf("-workers is %d, want 1 to %d", o.Workers, attn.MaxWorkers)
+	if err == nil {
+		err = checkWorkers(o.Workers)
 	}
 	if err == nil && *limit < 0 {
 		err = flags.Errorf("-time is %v, want 0 or more", *limit)

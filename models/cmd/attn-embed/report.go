@@ -24,16 +24,25 @@ type subject struct {
 type notices struct {
 	to   io.Writer
 	seen int
+	last int // text of cutOnce, from 1 on
 }
 
 func (n *notices) cut(text, tokens, left int) {
 	const shown = 5
 	switch n.seen++; {
 	case n.seen <= shown:
-		fmt.Fprintf(n.to, "embed: text %d has %d tokens, and the model takes %d: the last %d of its "+
-			"own are left out\n", text+1, tokens+left, tokens, left)
+		fmt.Fprintf(n.to, "attn-embed: text %d has %d tokens, and the model takes %d: the last %d of "+
+			"its own are left out\n", text+1, tokens+left, tokens, left)
 	case n.seen == shown+1:
-		fmt.Fprintln(n.to, "embed: more texts are cut, too")
+		fmt.Fprintln(n.to, "attn-embed: more texts are cut, too")
+	}
+}
+
+// cutOnce is cut for a text that is read several times in a row.
+func (n *notices) cutOnce(text, tokens, left int) {
+	if n.last != text+1 {
+		n.last = text + 1
+		n.cut(text, tokens, left)
 	}
 }
 
