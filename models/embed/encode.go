@@ -187,6 +187,9 @@ func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) er
 		}
 		call.Tokens += len(r.reads[i].Tokens)
 		if err != nil {
+			if call.Places != nil {
+				i = call.Places[i]
+			}
 			return fmt.Errorf("embed: text %d: %w", i, err)
 		}
 	}

@@ -30,9 +30,10 @@ var ErrCut = errors.New("it is too long for the model")
 // Call has numbers of a call, which a package sets if the call's context has a Call. It may be read
 // when the call has returned.
 type Call struct {
-	Whole  bool // a text that is too long is ErrCut, and is not cut
-	Tokens int  // of texts that were read
-	Shared int  // tokens of a prompt shared with an earlier sequence
+	Whole  bool  // a text that is too long is ErrCut, and is not cut
+	Places []int // numbers of texts in errors; nil: their indices
+	Tokens int   // of texts that were read
+	Shared int   // tokens of a prompt shared with an earlier sequence
 }
 
 type key struct{}

@@ -64,6 +64,7 @@ type Server struct {
 	idle        chan struct{} // holds one: the last request ended
 	metrics     *metrics
 	routes      map[string]route
+	embeds      reads
 	http        *http.Server
 	abort       context.CancelCauseFunc // ends all answers
 }
@@ -113,7 +114,8 @@ func set[T comparable](x *T, usual T) {
 // checkModels asks each model for something.
 func (s *Server) checkModels() error {
 	if s.Embed != nil {
-		if _, err := s.Embed.Encode([]string{"text"}); err != nil {
+		var err error
+		if s.embeds, err = readsOf(s.Embed); err != nil {
 			return fmt.Errorf("the model for embeddings: %w", err)
 		}
 	}

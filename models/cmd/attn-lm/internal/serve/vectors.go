@@ -52,19 +52,19 @@ type vector struct {
 	Embedding any    `json:"embedding"`
 }
 
-// embeddings computes vectors of texts.
+// embeddings computes vectors of texts and images.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var model string
-	var texts []string
+	var in input
 	format, dimensions, width := "float", 0, s.Embed.Dimensions()
-	err := decodeBody(body, fields{"model": toText(&model), "input": readInput(&texts),
+	err := decodeBody(body, fields{"model": toText(&model), "input": readInput(&in),
 		"encoding_format": toText(&format), "user": neutral,
 		"dimensions": toInt(&dimensions, 1, math.MaxInt)})
 	if err != nil {
 		return err
 	}
 	switch {
-	case texts == nil:
+	case in.all == nil:
 		return invalid("input", "input is not there, want a text or texts")
 	case format != "float" && format != "base64":
 		return invalid("encoding_format", "encoding_format is %q, want float or base64",
@@ -75,9 +75,13 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, body []byte)
 	if model, err = named(model, s.EmbedNames); err != nil {
 		return err
 	}
+	texts, places, pictures, err := in.divide(s.embeds)
+	if err != nil {
+		return err
+	}
 	var rows [][]float32
 	u, err := s.compute(r.Context(), func(ctx context.Context) (err error) {
-		rows, err = s.Embed.EncodeContext(ctx, texts)
+		rows, err = s.encodeInput(ctx, len(in.all), texts, places, pictures)
 		return err
 	})
 	if err != nil {
@@ -99,9 +103,10 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, body []byte)
 	return nil
 }
 
-func readInput(into *[]string) obey {
+func readInput(into *input) obey {
 	return func(value json.RawMessage) error {
-		if toTexts(into, mostTexts)(value) != nil {
+		into.list = value[0] == '['
+		if toTexts(&into.all, mostTexts)(value) != nil {
 			return fmt.Errorf("want a text or a list of 1 to %d texts, and no tokens, which are of "+
 				"another vocabulary", mostTexts)
 		}
