@@ -13,11 +13,11 @@ import (
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
-// bench prints how long one text takes, and how many texts of mixed lengths a second become
-// embeddings, beside what the machine allows.
+// bench prints how long one text takes, and how many texts of mixed lengths become embeddings in a
+// second, next to what the machine could do.
 func bench(w io.Writer, open func(o embed.Options) (*embed.Model, error), o embed.Options,
 	limit time.Duration) error {
-	o.Cut = nil // texts are cut to size
+	o.Cut = nil // bench cuts texts to size
 	start := time.Now()
 	m, err := open(o)
 	if err != nil {
@@ -59,7 +59,7 @@ func products(o embed.Options) string {
 	return "float32"
 }
 
-// textOf has some tokens, most of them of words.
+// textOf returns a text of some tokens, mostly words.
 func textOf(m *embed.Model, tokens int) (string, error) {
 	text := strings.Repeat("rain ", tokens)
 	for {
@@ -71,7 +71,7 @@ func textOf(m *embed.Model, tokens int) (string, error) {
 	}
 }
 
-// oneText is how long a text takes alone, again and again.
+// oneText measures a text alone, again and again.
 func oneText(m *embed.Model, tokens int, limit time.Duration, top *ceiling) ([]time.Duration,
 	error) {
 	text, err := textOf(m, tokens)
@@ -86,7 +86,7 @@ func oneText(m *embed.Model, tokens int, limit time.Duration, top *ceiling) ([]t
 	}, encode(m, []string{text}))
 }
 
-// encode is a call that makes texts embeddings.
+// encode returns a call that computes embeddings of texts.
 func encode(m *embed.Model, texts []string) func() error {
 	return func() error { _, err := m.Encode(texts); return err }
 }

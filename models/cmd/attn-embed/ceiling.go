@@ -6,15 +6,15 @@ import (
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
-// ceiling is what this machine's cores do at best, as measured between other calls.
+// ceiling is the best speed of this machine's cores, measured between other calls.
 type ceiling struct {
 	workers  int
 	bound    measure.Bound
 	matrices int // bytes
 	peaks    *measure.Peaks
 
-	operations float64 // a second, two for each multiply-add
-	bytes      float64 // a second, of as many as the matrices have
+	operations float64 // a second, where a multiply-add counts as two
+	bytes      float64 // read a second, for as many bytes as the matrices have
 }
 
 func newCeiling(m *embed.Model, o embed.Options) *ceiling {
@@ -28,16 +28,16 @@ func newCeiling(m *embed.Model, o embed.Options) *ceiling {
 	return c
 }
 
-// measure keeps the best.
+// measure measures again and keeps the best.
 func (c *ceiling) measure() {
 	c.operations = max(c.operations, c.peaks.Burst(c.bound, c.workers))
 	c.bytes = max(c.bytes, c.peaks.Memory(c.workers, true).Read())
 }
 
-// multiply is the seconds that multiply-adds take.
+// multiply returns the seconds for multiply-adds.
 func (c *ceiling) multiply(multiplyAdds int) float64 {
 	return 2 * float64(multiplyAdds) / c.operations
 }
 
-// reading is the seconds that it takes to read the matrices once.
+// reading returns the seconds to read the matrices once.
 func (c *ceiling) reading() float64 { return float64(c.matrices) / c.bytes }

@@ -51,7 +51,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestNotices says on the standard error which texts are longer than the model takes.
+// TestNotices: the standard error says which texts are longer than the model's limit.
 func TestNotices(t *testing.T) {
 	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
 	long := strings.Repeat("cat ", 30)
@@ -70,7 +70,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestTerminal keeps what a terminal would obey from it, in texts and in what files say.
+// TestTerminal escapes control characters in texts and in messages about files.
 func TestTerminal(t *testing.T) {
 	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
 		"-time", "0"}
@@ -94,7 +94,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestWrongFlags names them as the command line does, and not as package embed.
+// TestWrongFlags: errors have the names of flags, not of package embed's fields.
 func TestWrongFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"-layers 0":             "-layers is 0, want 1 to ",
@@ -196,7 +196,7 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestInputs has what is no text, and flags that a run has no use for.
+// TestInputs has inputs that are no texts, and flags that do not fit together.
 func TestInputs(t *testing.T) {
 	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
 	path := filepath.Join(t.TempDir(), "out.npy")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// about stands before the flags in the help.
+// about is the text before the flags in the help.
 const about = `Usage:
   attn-embed [flags] [TEXT...]   similarities of texts, built-in ones without any
   attn-embed [flags] -           of the lines of the standard input
@@ -19,8 +19,8 @@ const about = `Usage:
   attn-embed images PATH...      images nearest to a text or an image, or labels of images
   attn-embed classify TEXT...    labels of texts
   attn-embed entities TEXT...    names and other labelled parts of texts
-attn-embed images -h lists flags of images, and so on. What follows -- is texts, whatever it looks
-like. Flags of the first three:
+attn-embed images -h lists flags of images, and so on. All arguments after -- are texts.
+Flags of the first three:
 `
 
 // input is what a command line asks for.
@@ -29,7 +29,7 @@ type input struct {
 	random, rerank, bench bool
 }
 
-// parse reads a command line, of which nothing is overlooked.
+// parse reads a command line, and refuses what it does not know.
 func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (in input,
 	err error) {
 	if err := flags.Parse(set, args, help); err != nil {
@@ -75,7 +75,7 @@ func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (i
 	return in, nil
 }
 
-// inputs are the texts of the command line, or with - the lines of the standard input.
+// inputs returns the texts of the command line, or with - the lines of the standard input.
 func inputs(words []string, literal bool, stdin io.Reader) ([]string, error) {
 	if literal || !slices.Contains(words, "-") {
 		return words, nil

@@ -22,7 +22,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// command is the exit status of a run, whose error it prints.
+// command runs a command line, prints its error and returns the exit status.
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 	where := "attn-embed"
 	s := &streams{stdin, terminal.Writer(out), terminal.Writer(errs), errs}
@@ -38,13 +38,14 @@ func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 	return status
 }
 
-// flagNames are the flags that set fields of package embed, by their names in its errors.
+// flagNames maps the names of package embed's fields in errors to flags.
 var flagNames = strings.NewReplacer("Sizes.Layers", "-layers", "Sizes.Hidden", "-dim",
 	"Sizes.Heads", "-heads", "Sizes.FFN", "-ffn", "Sizes.Vocab", "-vocab", "Options.Pooling", "-pool",
 	"Options.Prompt", "-prompt", "Options.Dimensions", "-dimensions", "Options.Workers", "-workers",
 	"Options.BFloat16 is true with Integers", "-bfloat16 is set with -integers")
 
-// named is an error that names flags where it names fields: these are mistakes on the command line.
+// named returns an error with flags in place of fields. An error with such a field is a mistake on
+// the command line.
 func named(err error) error {
 	if err == nil {
 		return nil
@@ -69,9 +70,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		"with a row for each text")
 	query := set.String("rerank", "", "sort texts for this `query`, by a cross-encoder")
 	set.StringVar(&o.Prompt, "prompt", "", "`name` of the prompt before texts")
-	set.IntVar(&o.Dimensions, "dimensions", 0, "keep only the first `n` dimensions; 0 is all")
+	set.IntVar(&o.Dimensions, "dimensions", 0, "keep only the first `n` dimensions; 0 keeps all")
 	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "`number` of threads")
-	limit := set.Duration("time", time.Second, "`time` for measuring the speed")
+	limit := set.Duration("time", time.Second, "`time` for each measurement of speed")
 	set.BoolVar(&o.Integers, "integers", false, "multiply in 8-bit integers, and compare with float32")
 	set.BoolVar(&o.BFloat16, "bfloat16", false, "multiply in bfloat16, and compare with float32")
 	set.IntVar(&sizes.Layers, "layers", 6, "`number` of layers of a random model")
@@ -123,7 +124,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		err = writeVectors(*vectors, embeddings)
 	}
 	if err == nil {
-		once.to = io.Discard // what comes is the same again
+		once.to = io.Discard // the output is the same again
 		o.Cut = nil
 		err = report(stdout, &subject{m, in.random, open, o}, in.texts, embeddings, *limit)
 	}

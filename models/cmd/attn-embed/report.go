@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
-// subject is a model, and how it is opened once more.
+// subject is a model, and how to open it once more.
 type subject struct {
 	*embed.Model
 	random bool
@@ -20,7 +20,7 @@ type subject struct {
 	o      embed.Options
 }
 
-// notices says of which texts something is left out, for each of the first ones.
+// notices prints which texts were cut, for the first few.
 type notices struct {
 	to   io.Writer
 	seen int
@@ -46,7 +46,7 @@ func (n *notices) cutOnce(text, tokens, left int) {
 	}
 }
 
-// report prints what a model makes of texts.
+// report prints a model's results for texts.
 func report(w io.Writer, s *subject, texts []string, embeddings [][]float32,
 	limit time.Duration) error {
 	if s.random {
@@ -73,7 +73,7 @@ func report(w io.Writer, s *subject, texts []string, embeddings [][]float32,
 	return compare(w, s, texts, embeddings)
 }
 
-// speed prints how many texts a second become embeddings.
+// speed prints how many texts become embeddings in a second.
 func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
 	tokens := 0
 	for _, text := range texts {
@@ -94,7 +94,8 @@ func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
 	return nil
 }
 
-// compare prints how close embeddings in integers or in bfloat16 are to those in float32.
+// compare prints how close embeddings in integers or in bfloat16 are to embeddings in
+// float32.
 func compare(w io.Writer, s *subject, texts []string, few [][]float32) error {
 	o := s.o
 	o.Integers, o.BFloat16 = false, false

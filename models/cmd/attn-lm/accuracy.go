@@ -15,17 +15,17 @@ import (
 
 const (
 	accuracySequences = 16 // of random tokens
-	accuracyPrompt    = 64 // tokens before the first logits that are compared
-	accuracySteps     = 16 // logits of a sequence
+	accuracyPrompt    = 64 // tokens before the first compared logits
+	accuracySteps     = 16 // compared logits of a sequence
 )
 
-// accuracyWays are what is compared, the first with the others.
+// accuracyWays are the configurations to compare: the first with each of the others.
 var accuracyWays = []struct {
 	name         string
 	weights      lm.Format
 	keys, values lm.Format
 	products     lm.Products
-	file         bool // matrices stay as a GGUF file has them
+	file         bool // matrices as they are in a GGUF file
 }{
 	{"f32", lm.F32, lm.F32, lm.Default, lm.Floats, false},
 	{"cache f16", lm.F32, lm.F16, lm.Default, lm.Floats, false},
@@ -42,7 +42,7 @@ var accuracyWays = []struct {
 	{"integers, cache i4", lm.I8, lm.I4, lm.Default, lm.Integers, true},
 }
 
-// accuracy prints how far logits of fewer bits are from those of float32.
+// accuracy prints how far logits of fewer bits are from logits of float32.
 func accuracy(args []string, _ io.Reader, out, errs io.Writer) error {
 	var o modelFlags
 	f := flags.New("attn-lm accuracy [flags] [TEXT]\n\nCompares the logits of fewer bits with " +
@@ -83,8 +83,8 @@ func accuracy(args []string, _ io.Reader, out, errs io.Writer) error {
 	return nil
 }
 
-// logits opens the model with some formats, and returns logits after tokens of a text or random
-// ones.
+// logits opens the model with some formats, and returns the logits after tokens of a text, or after
+// random tokens.
 func (m modelFlags) logits(weights, keys, values lm.Format, products lm.Products, file bool,
 	text string) (rows [][]float32, shape lm.Sizes, err error) {
 	m.Weights, m.Keys, m.Values, m.Products, m.Pack, m.draft = weights, keys, values, products, "", ""
@@ -105,7 +105,7 @@ func (m modelFlags) logits(weights, keys, values lm.Format, products lm.Products
 	return rows, model.Sizes(), err
 }
 
-// samples are the tokens of a text, or random ones, the same for every model.
+// samples returns the tokens of a text, or random tokens, which are the same for every model.
 func samples(m *lm.Model, text string) ([][]int32, error) {
 	if text != "" {
 		tokens, err := m.Tokenizer().Prompt(text)
@@ -122,7 +122,7 @@ func samples(m *lm.Model, text string) ([][]int32, error) {
 	return all, nil
 }
 
-// score appends the logits before each token, of random tokens the last ones only.
+// score appends the logits before each token; for random tokens only before the last ones.
 func score(m *lm.Model, tokens []int32, last bool, rows *[][]float32) error {
 	s, err := m.NewSession()
 	if err != nil {
@@ -137,8 +137,8 @@ func score(m *lm.Model, tokens []int32, last bool, rows *[][]float32) error {
 	})
 }
 
-// distance is the mean of |b − a|, as a share of the standard deviation of a, and how often both
-// have the same largest element.
+// distance returns the mean of |b − a| divided by the standard deviation of a, and the part of rows
+// in which both have the same largest element.
 func distance(a, b [][]float32) (mean, equal float64) {
 	var sum, squares, differences, n float64
 	for i, x := range a {

@@ -17,14 +17,14 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// benchFlags are of attn-lm bench.
+// benchFlags are the flags of attn-lm bench.
 type benchFlags struct {
 	modelFlags
 	prompt, decoded, clients int
 	lasting                  time.Duration
 }
 
-// bench measures prompts, one answer, and answers to many clients at once.
+// bench measures prompts, one answer, and answers to many clients at the same time.
 func bench(args []string, _ io.Reader, out, errs io.Writer) error {
 	o := &benchFlags{}
 	f := flags.New("attn-lm bench [flags]\n\nMeasures tokens a second: of a prompt, of one answer " +
@@ -33,8 +33,8 @@ func bench(args []string, _ io.Reader, out, errs io.Writer) error {
 	f.IntVar(&o.prompt, "prompt", 512, "number of tokens of a prompt")
 	f.IntVar(&o.decoded, "n", 64, "number of tokens of an answer")
 	f.IntVar(&o.clients, "clients", 16, "number of answers at the same time")
-	f.DurationVar(&o.lasting, "for", 0, "`duration` for which clients ask again and again, compared "+
-		"with as many clients as -sequences (default one answer each)")
+	f.DurationVar(&o.lasting, "for", 0, "`duration` for which clients send request after request, "+
+		"compared with as many clients as -sequences (default one answer each)")
 	err := flags.ParseAll(f, args, errs)
 	if err == nil {
 		err = o.check(f)
@@ -113,14 +113,14 @@ func (o *benchFlags) measure(ctx context.Context, out io.Writer, m *lm.Model) er
 	return nil
 }
 
-// one returns how long a prompt took in seconds, and the tokens a second of its answer.
+// one returns how long a prompt takes in seconds, and the tokens a second of its answer.
 func (o *benchFlags) one(ctx context.Context, m *lm.Model, number int) (read, made float64,
 	err error) {
 	prompt := make([]int32, o.prompt)
 	for i := range prompt {
 		prompt[i] = int32((i*37 + number*101) % m.Sizes().Vocab)
 	}
-	prompt[0] = int32(number % m.Sizes().Vocab) // no two have a beginning in common
+	prompt[0] = int32(number % m.Sizes().Vocab) // no two prompts begin alike
 	ends := map[int32]bool{}
 	for _, token := range m.Tokenizer().Ends() {
 		ends[token] = true

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// clients are what some clients get that ask again and again.
+// clients are clients that send a request after each answer, and what they measure.
 type clients struct {
 	*benchFlags
 	count   int // of clients
@@ -20,19 +20,19 @@ type clients struct {
 
 	mu     sync.Mutex
 	asking int       // answers that have begun and not ended
-	ended  []float64 // when answers did, in seconds
+	ended  []float64 // the times at which answers ended, in seconds
 	asked  []asked
 	err    error
 }
 
-// asked is an answer.
+// asked is a request for an answer.
 type asked struct {
-	at, first float64 // when it was asked for, and how long its first token took
-	before    int     // answers that had ended then,
-	queue     int     // and how many more had to before this one had a place
+	at, first float64 // when it was sent, and how long its first token took
+	before    int     // answers that had ended before,
+	queue     int     // and how many more had to end before it got a place
 }
 
-// last measures clients that ask for a time, in turns with as many as have a place in a step.
+// last measures clients for a time, in turns with as many clients as a step has places.
 func (o *benchFlags) last(ctx context.Context, out io.Writer, m *lm.Model) error {
 	const turns = 4
 	few := &clients{benchFlags: o, count: min(o.clients, o.Sequences)}
@@ -47,7 +47,7 @@ func (o *benchFlags) last(ctx context.Context, out io.Writer, m *lm.Model) error
 			alone = append(alone, c.firsts()...)
 			continue
 		}
-		own := quantile(alone, 0.5) // which a batch that begins at once takes for its prompts
+		own := quantile(alone, 0.5) // the time of a prompt in a batch without a queue
 		waited = append(waited, c.firsts()...)
 		for _, a := range c.asked {
 			if end := a.before + a.queue; end <= len(c.ended) {
@@ -68,10 +68,10 @@ func (o *benchFlags) last(ctx context.Context, out io.Writer, m *lm.Model) error
 	return nil
 }
 
-// rate is answers a second.
+// rate returns answers a second.
 func (c *clients) rate() float64 { return float64(c.answers) / c.lasted.Seconds() }
 
-// firsts are the times to first tokens.
+// firsts returns the times to first tokens.
 func (c *clients) firsts() (all []float64) {
 	for _, a := range c.asked {
 		all = append(all, a.first)
@@ -79,7 +79,7 @@ func (c *clients) firsts() (all []float64) {
 	return all
 }
 
-// ask lets clients ask for some time. Answers that begin before it is over are completed.
+// ask lets clients send requests for some time. Answers that begin before its end are completed.
 func (c *clients) ask(ctx context.Context, m *lm.Model, lasting time.Duration) error {
 	start := time.Now()
 	c.ended, c.asked = nil, nil
@@ -95,13 +95,13 @@ func (c *clients) ask(ctx context.Context, m *lm.Model, lasting time.Duration) e
 	return c.err
 }
 
-// one is an answer. It reports whether there was no error.
+// one is one request and its answer. It reports whether there was no error.
 func (c *clients) one(ctx context.Context, m *lm.Model, start time.Time) bool {
 	c.mu.Lock()
 	a := asked{at: time.Since(start).Seconds(), before: len(c.ended),
 		queue: max(0, c.asking+1-c.Sequences)}
 	c.asking++
-	number := 2 * c.answers // so that nobody has another one's prompt
+	number := 2 * c.answers // so that no two requests have the same prompt
 	if c.count == c.clients {
 		number++
 	}
@@ -119,7 +119,7 @@ func (c *clients) one(ctx context.Context, m *lm.Model, start time.Time) bool {
 	return err == nil
 }
 
-// quantile is the number below which a share of some are.
+// quantile returns the number below which a share of x is.
 func quantile(x []float64, share float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	return x[min(len(x)-1, int(share*float64(len(x))))]

@@ -13,14 +13,14 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// chatFlags are of attn-lm chat.
+// chatFlags are the flags of attn-lm chat.
 type chatFlags struct {
 	modelFlags
 	answerFlags
 	system, session string
 	control         bool
 	variables       map[string]any
-	first           string // message; "" for none
+	first           string // first message; "" for none
 }
 
 func parseChat(args []string, help io.Writer) (*chatFlags, error) {
@@ -33,10 +33,10 @@ func parseChat(args []string, help io.Writer) (*chatFlags, error) {
 	f.StringVar(&o.system, "system", "", "`text` of the system message")
 	f.StringVar(&o.session, "session", "", "`file` with an earlier conversation, which this one "+
 		"continues; written after each answer")
-	f.BoolVar(&o.control, "control", false, "obey what messages have like a control token, as "+
-		"<|im_end|>; without the flag it is text")
-	f.Func("set", "`name=value` of a variable of the chat template, as enable_thinking=false; may be "+
-		"given several times", o.set)
+	f.BoolVar(&o.control, "control", false, "obey control tokens in messages, such as "+
+		"<|im_end|>; without the flag they are text")
+	f.Func("set", "`name=value` of a variable of the chat template, such as enable_thinking=false; "+
+		"may be given several times", o.set)
 	err := flags.Parse(f, args, help)
 	if err == nil {
 		_, err = flags.Texts("message", args, f.Args())
@@ -56,7 +56,7 @@ func parseChat(args []string, help io.Writer) (*chatFlags, error) {
 	return o, err
 }
 
-// set sets a variable of the template: true and false are bools, other values texts.
+// set sets a variable of the template: true and false are bools, other values strings.
 func (o *chatFlags) set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	switch {
@@ -74,16 +74,16 @@ func (o *chatFlags) set(text string) error {
 	return nil
 }
 
-// conversation is messages that take turns. What the model has computed of them is kept.
+// conversation is a list of messages by turns, and a session that keeps their keys and values.
 type conversation struct {
 	*chatFlags
 	model    *lm.Model
 	own      *lm.Session
 	out      io.Writer
 	errs     io.Writer
-	messages []chat.Message // the system's first
+	messages []chat.Message // the system's message first
 	turns    int
-	refused  error // why the last message that could not be answered was left out
+	refused  error // why the last message without an answer was left out
 }
 
 func talk(args []string, in io.Reader, out, errs io.Writer) error {
@@ -115,7 +115,7 @@ func talk(args []string, in io.Reader, out, errs io.Writer) error {
 	return err
 }
 
-// resume begins the conversation, or goes on with the one of the session.
+// resume begins a conversation, or continues the one in the session's file.
 func (c *conversation) resume() error {
 	var t *talkFile
 	var err error
@@ -145,8 +145,8 @@ func (c *conversation) resume() error {
 	return nil
 }
 
-// answerAll answers the first message and all lines. A message that cannot be answered is left out,
-// which is an error only if none is answered.
+// answerAll answers the first message and all lines. It leaves out messages that cannot be
+// answered, and returns an error only if it answers none.
 func (c *conversation) answerAll(ctx context.Context, in io.Reader) error {
 	before := c.turns
 	if c.first != "" {
@@ -183,7 +183,8 @@ func (c *conversation) answerAll(ctx context.Context, in io.Reader) error {
 var errLong = fmt.Errorf("the standard input: a line has more than %d bytes, want at most these",
 	mostLine)
 
-// readLine reads a line with its end. One that is too long is read to its end, and errLong.
+// readLine reads a line with its end. It reads a line that is too long to its end and returns
+// errLong.
 func readLine(from *bufio.Reader) (string, error) {
 	var line []byte
 	long := false
@@ -202,7 +203,7 @@ func readLine(from *bufio.Reader) (string, error) {
 	}
 }
 
-// try answers a message, or says why it is left out: the template refuses it, or it is too long.
+// try answers a message, or prints why it is left out: the template refuses it, or it is too long.
 func (c *conversation) try(ctx context.Context, message string) error {
 	messages := append(c.messages[:len(c.messages):len(c.messages)],
 		chat.Message{Role: "user", Content: message})
@@ -227,14 +228,14 @@ func (c *conversation) try(ctx context.Context, message string) error {
 	return writeSession(c.session, c.own, &talkFile{Messages: saved(c.messages), Turns: c.turns})
 }
 
-// leaveOut says why a message is left out.
+// leaveOut prints why a message is left out.
 func (c *conversation) leaveOut(why error) {
 	c.refused = why
 	fmt.Fprintf(c.errs, "attn-lm chat: %s; the message is left out\n", named(why))
 }
 
-// fit returns the tokens of messages, without the oldest turns if the context is full, and the
-// messages that are left.
+// fit returns the tokens of messages, without the oldest turns if they exceed the context, and the
+// remaining messages.
 func (c *conversation) fit(messages []chat.Message) ([]int32, []chat.Message, error) {
 	first, dropped := 0, 0 // of the messages that take turns
 	if messages[0].Role == "system" {
@@ -272,7 +273,7 @@ func (c *conversation) prompt(messages []chat.Message) ([]int32, error) {
 	return c.model.Tokenizer().EncodePieces(pieces...)
 }
 
-// answer prints an answer, and returns it as the model gave it, with what it thought.
+// answer prints an answer, and returns it as the model gave it, including what it thought.
 func (c *conversation) answer(ctx context.Context, prompt []int32) (string, error) {
 	t := c.model.Tokenizer()
 	shared := common(c.own.Tokens(), prompt)
@@ -288,7 +289,7 @@ func (c *conversation) answer(ctx context.Context, prompt []int32) (string, erro
 			return "", err
 		}
 		if t.Special(token.ID) && token.End != lm.Stopped {
-			p.add(t.Text(token.ID)) // channels of gpt-oss
+			p.add(t.Text(token.ID)) // markers of gpt-oss's channels
 		}
 		p.add(token.Text)
 	}
@@ -296,7 +297,7 @@ func (c *conversation) answer(ctx context.Context, prompt []int32) (string, erro
 	return p.answer, nil
 }
 
-// common returns how many tokens two lists have in common at their beginning.
+// common returns the length of the common beginning of two lists of tokens.
 func common(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {

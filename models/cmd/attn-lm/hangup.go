@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// hangUp is the signal that lets a server read its keys again. Windows does not send it.
+// hangUp is the signal that makes a server read its keys again. Windows does not send it.
 const hangUp = syscall.SIGHUP

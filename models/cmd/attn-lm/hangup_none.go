@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// hangUp is a signal that does not come: there is none to read keys again.
+// hangUp is a signal that never comes: this system has none to read keys again.
 const hangUp = syscall.Signal(0)

@@ -1,6 +1,6 @@
-// Command attn-lm runs language models of published files on the CPU: it answers prompts,
-// conversations and clients of OpenAI's interface, measures, and shows that nothing but the prompt
-// decides an answer's bits.
+// Command attn-lm runs language models from published files on the CPU: it continues texts, holds
+// conversations, serves clients of OpenAI's interface, measures, and shows that an answer's bits
+// depend on nothing but the prompt.
 package main
 
 import (
@@ -23,14 +23,14 @@ Commands:
   serve     answer clients of OpenAI's interface
   bench     measure tokens a second
   accuracy  compare logits of fewer bits with logits in float32
-  prove     compare the bits of answers alone, in company, on one thread and on several
+  prove     compare the bits of answers alone, among others, on one thread and on several
 
 attn-lm COMMAND -h lists the flags of a command.
 `
 
 func main() { os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// command returns the exit status of a run, whose error it prints.
+// command runs a command line, prints its error and returns the exit status.
 func command(args []string, in io.Reader, out, errs io.Writer) int {
 	out, errs = terminal.Writer(out), terminal.Writer(errs)
 	with := func(f func(args []string, in io.Reader, out, errs io.Writer) error) flags.Command {
@@ -46,10 +46,10 @@ func command(args []string, in io.Reader, out, errs io.Writer) int {
 	return flags.Status(err)
 }
 
-// flagNames are what fields of package lm are on the command line, by their names in its errors.
+// flagNames maps the names of package lm's fields in errors to flags.
 var flagNames = strings.NewReplacer("Options.Workers", "-workers", "Options.Sequences",
 	"-sequences", "Options.Chunk", "-chunk", "Options.Context", "-context", "Options.Guesses",
 	"-guesses", "Options.Draft", "-draft", "Options.Memory", "the memory for keys and values")
 
-// named is the text of an error, with flags where package lm names fields.
+// named returns the text of an error with flags in place of package lm's fields.
 func named(err error) string { return flagNames.Replace(err.Error()) }

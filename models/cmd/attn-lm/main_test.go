@@ -25,7 +25,7 @@ func attnLMReads(in io.Reader, args ...string) (status int, out, errs string) {
 	return status, o.String(), e.String()
 }
 
-// Templates as published ones of gpt-oss and Qwen3 are: the first refuses an answer with channels
+// Templates like the published ones of gpt-oss and Qwen3: the first refuses an answer with channels
 // as content, the others cut off what the model thought.
 const (
 	channelTemplate = `{%- for m in messages %}{%- if m.role == 'assistant' %}` +
@@ -47,7 +47,7 @@ const (
 		`{{- '<|im_start|>assistant\n<think>\n' }}`
 )
 
-// Models that think say the same to everything, after the last letter of their prompt.
+// Models that think, and give the same answer to each prompt, by its last letter.
 var (
 	channelControl = []string{"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>",
 		"<|call|>"}
@@ -60,8 +60,8 @@ var (
 		"<|im_end|>"}
 )
 
-// TestThinking has chats of three turns with models that think: what they think is not part of the
-// answer, and in no prompt of later turns, which these templates would refuse or cut.
+// TestThinking has chats of three turns with models that think: thoughts are not part of the
+// answer, nor of prompts of later turns, which these templates would refuse or cut.
 func TestThinking(t *testing.T) {
 	for name, c := range map[string]struct {
 		template        string
@@ -91,13 +91,13 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestHarmonyEnds: where messages of an answer end with <|end|>, the answer goes on, up to the
-// token that ends it; elsewhere it ends.
+// TestHarmonyEnds: where <|end|> ends a message of an answer, the answer continues up to the token
+// that ends it; elsewhere <|end|> ends the answer.
 func TestHarmonyEnds(t *testing.T) {
 	const analysis, whole = "aanalysisb", "aanalysisbassistantfinalc"
 	for _, c := range []struct {
-		first, second string // control tokens, the first of which the model says at the end
-		one           bool   // the file names it as the end of text
+		first, second string // control tokens; the model's answer ends with first
+		one           bool   // the file names first as the end of text
 		all           bool   // the file names both
 		want          string
 	}{
@@ -110,7 +110,7 @@ func TestHarmonyEnds(t *testing.T) {
 		control := []string{"<|channel|>", "<|message|>", "<|start|>", "<|end|>", c.first, c.second}
 		f := gguftest.Script("", control, "x", "a", "<|channel|>", "analysis", "<|message|>", "b",
 			"<|end|>", "<|start|>", "assistant", "final", "c", c.first, "wrong", "wrong")
-		const first = '~' - ' ' + 2 + 4 // the number of the first, after letters and four others
+		const first = '~' - ' ' + 2 + 4 // the number of first, after letters and four other tokens
 		f.Set("tokenizer.ggml.eos_token_id", nil)
 		if c.one {
 			f.Set("tokenizer.ggml.eos_token_id", uint32(first))
@@ -127,7 +127,7 @@ func TestHarmonyEnds(t *testing.T) {
 	}
 }
 
-// script is the file of a model that counts.
+// script writes the file of a model that counts.
 func script(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "script.gguf")
 	gguftest.Script("{% for m in messages %}{% if m.content == 'bad' %}{{ raise_exception('no') }}"+
@@ -172,7 +172,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestLeftOut: messages that cannot be answered are left out, and the conversation goes on.
+// TestLeftOut: messages that cannot be answered are left out, and the conversation continues.
 func TestLeftOut(t *testing.T) {
 	long := strings.Repeat("x", 1<<20+1)
 	in := "hi\nbad\n" + long + "\n" + strings.Repeat("y", 200) + "\nho\n"
@@ -187,7 +187,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestMistakes have one line of error, which names the flag.
+// TestMistakes: an error has one line and names the flag.
 func TestMistakes(t *testing.T) {
 	path := script(t)
 	for line, want := range map[string]string{
@@ -287,7 +287,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestNoControlCharacters looks at what reaches a terminal.
+// TestNoControlCharacters checks what reaches a terminal.
 func TestNoControlCharacters(t *testing.T) {
 	folder := t.TempDir()
 	must := func(err error) {
@@ -306,7 +306,7 @@ func TestNoControlCharacters(t *testing.T) {
 	}
 }
 
-// TestDraft compares an answer with the one that a second model guesses.
+// TestDraft compares an answer with the answer that uses a second model's guesses.
 func TestDraft(t *testing.T) {
 	path := script(t)
 	_, want, _ := attnLM("", "run", "-model", path, "xa")
@@ -317,7 +317,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestBenchFor lets clients ask for a moment.
+// TestBenchFor lets clients send requests for a moment.
 func TestBenchFor(t *testing.T) {
 	status, out, errs := attnLM("", "bench", "-prompt", "8", "-n", "4", "-clients", "5", "-sequences",
 		"2", "-for", "200ms")

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// modelFlags say which model is opened, and how it runs.
+// modelFlags say which model to open, and how it runs.
 type modelFlags struct {
 	path, size, draft string
 	seed              uint64
 	lm.Options
 }
 
-// sizes are random models: one that takes seconds anywhere, and one like published models of half a
-// billion weights.
+// sizes are random models: one that needs seconds on any machine, and one of the shape of published
+// models with half a billion weights.
 var sizes = map[string]lm.Sizes{
 	"tiny": {Layers: 4, Hidden: 256, Heads: 8, KVHeads: 2, FFN: 704, Vocab: 2048},
 	"0.5b": {Layers: 24, Hidden: 896, Heads: 14, KVHeads: 2, FFN: 4864, Vocab: 32000},
@@ -34,25 +34,25 @@ func (m *modelFlags) register(f *flag.FlagSet) {
 		"tokenizer.json (default a random model, whose answers mean nothing)")
 	f.StringVar(&m.size, "size", "tiny", "size of the random model: tiny or 0.5b")
 	f.Uint64Var(&m.seed, "seed", 1, "random seed of sampling, and of the random model's weights")
-	f.IntVar(&m.Context, "context", 0, "most tokens of a prompt and its answer (default what the "+
-		"model was trained for, at most 8192)")
+	f.IntVar(&m.Context, "context", 0, "most tokens of a prompt and its answer (default the "+
+		"length that the model was trained for, at most 8192)")
 	f.IntVar(&m.Workers, "workers", 0, "number of threads (default one for each processor)")
-	f.IntVar(&m.Sequences, "sequences", 16, "most prompts that are answered at a time")
+	f.IntVar(&m.Sequences, "sequences", 16, "most prompts answered at the same time")
 	f.IntVar(&m.Chunk, "chunk", 256, "most tokens of prompts in a step")
-	f.Func("cache", "`format` of keys and values: f32, f16, bf16, i8 or i4, or two formats, as "+
+	f.Func("cache", "`format` of keys and values: f32, f16, bf16, i8 or i4, or two formats, such as "+
 		"i8,i4 (default f16 for a GGUF file, f32 for a folder)", m.setCache)
-	f.Func("weights", "`format` of matrices: file, f32, f16, bf16 or i8 (default file: as the files "+
-		"have them)", m.setWeights)
+	f.Func("weights", "`format` of matrices: file, f32, f16, bf16 or i8 (default file: the "+
+		"format of the files)", m.setWeights)
 	f.Func("products", "`arithmetic` of matrix products: floats, integers or bfloat16 (default "+
 		"integers for a GGUF file, floats for a folder)", m.setProducts)
-	f.StringVar(&m.Pack, "pack", "", "`file` of packed matrices, from which the model opens at once; "+
+	f.StringVar(&m.Pack, "pack", "", "`file` of packed matrices, which makes opening fast; "+
 		"written if it does not exist")
 	f.StringVar(&m.draft, "draft", "", "GGUF `file` or folder of a smaller model with the same tokens, "+
-		"which guesses tokens: fewer steps, the same answer")
+		"that guesses tokens: fewer steps, the same answer")
 	f.IntVar(&m.Guesses, "guesses", 0, "number of tokens that -draft guesses at a time (default 4)")
 }
 
-// check refuses flags that need others.
+// check refuses flags that do not fit together.
 func (m *modelFlags) check(f *flag.FlagSet) error {
 	said := map[string]bool{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
@@ -85,7 +85,7 @@ func (m *modelFlags) check(f *flag.FlagSet) error {
 	return checkFolder("pack", m.Pack)
 }
 
-// formats are the names of formats on the command line.
+// formats are the formats that the command line knows.
 var formats = []lm.Format{lm.F32, lm.F16, lm.BF16, lm.I8, lm.I4}
 
 func formatOf(name string, known []lm.Format) (lm.Format, error) {
@@ -131,7 +131,7 @@ func (m *modelFlags) setProducts(text string) error {
 	return nil
 }
 
-// open opens the models, which closing closes. Options that do not fit are a mistake on the command
+// open opens the models; closing closes them. Options that do not fit are a mistake on the command
 // line.
 func (m *modelFlags) open() (model *lm.Model, closing func(), err error) {
 	model, closing, err = m.openAll()
@@ -149,7 +149,7 @@ func (m *modelFlags) openAll() (model *lm.Model, closing func(), err error) {
 		if o.Draft, err = lm.Open(m.draft, draft); err != nil {
 			return nil, closing, fmt.Errorf("-draft: %w", err)
 		}
-		closing = func() { _ = o.Draft.Close() } // it is open, so nothing can fail
+		closing = func() { _ = o.Draft.Close() } // it is open, so Close cannot fail
 	}
 	if m.path == "" {
 		s := sizes[m.size]
@@ -169,7 +169,7 @@ func (m *modelFlags) openAll() (model *lm.Model, closing func(), err error) {
 	}, nil
 }
 
-// describe prints what a model is, and on errs what a user might not expect of it.
+// describe prints a description of the model, and on errs what a user might not expect of it.
 func (m *modelFlags) describe(out, errs io.Writer, model *lm.Model) error {
 	if m.path == "" {
 		fmt.Fprintln(errs, "A random model: its answers mean nothing. -model names a real one.")
@@ -182,7 +182,7 @@ func (m *modelFlags) describe(out, errs io.Writer, model *lm.Model) error {
 	return err
 }
 
-// checkFolder refuses a file of a flag that could not be written.
+// checkFolder refuses a flag's file whose folder does not exist.
 func checkFolder(name, path string) error {
 	if path == "" {
 		return nil

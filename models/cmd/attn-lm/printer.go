@@ -9,16 +9,16 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// printer prints an answer as it comes, and on errs what the model thinks.
+// printer prints an answer token by token, and on errs what the model thinks.
 type printer struct {
 	template  *chat.Template
 	out, errs io.Writer
-	answer    string // as the model gave it, with what the prompt has of it
-	part      int    // of the answer that is being printed,
-	printed   int    // and bytes of that
+	answer    string // as the model gave it, with its beginning in the prompt
+	part      int    // the part of the answer that is being printed,
+	printed   int    // and the bytes of it printed so far
 }
 
-// begin notes what a prompt has of the answer.
+// begin finds the part of the answer that the prompt contains.
 func (p *printer) begin(t *tokenizer.Tokenizer, prompt []int32) {
 	var all strings.Builder
 	for _, token := range prompt[max(0, len(prompt)-64):] {
@@ -31,7 +31,7 @@ func (p *printer) begin(t *tokenizer.Tokenizer, prompt []int32) {
 	p.answer = p.template.Opening(all.String())
 }
 
-// add prints what is new with a text.
+// add prints the new part after a text was added.
 func (p *printer) add(text string) {
 	if text != "" {
 		p.answer += text
@@ -39,7 +39,7 @@ func (p *printer) add(text string) {
 	}
 }
 
-// end prints what is left.
+// end prints the rest.
 func (p *printer) end() {
 	p.print(true)
 	fmt.Fprint(p.out, "\n\n")

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// trial is one way to come to the same logits.
+// trial is one way to compute the same logits.
 type trial struct {
 	name           string
 	workers, chunk int
-	others         int  // prompts that are answered at the same time
+	others         int  // prompts answered at the same time
 	half           bool // the first half of the prompt was computed before
 }
 
-// trials begin with what the others are compared with.
+// trials begins with the trial that the others are compared with.
 var trials = []trial{
 	{name: "alone, prompt in one piece", workers: 1, chunk: 1 << 20},
 	{name: "half of the prompt shared", workers: 1, chunk: 1 << 20, half: true},
@@ -34,15 +34,15 @@ var trials = []trial{
 }
 
 const (
-	proofPrompt = 150 // tokens, so that they are on several pages
-	proofSteps  = 4   // tokens that are generated, whose logits are compared
+	proofPrompt = 150 // tokens, on several pages
+	proofSteps  = 4   // generated tokens whose logits are compared
 )
 
-// prove prints for each trial whether the logits have the same bits as in the first one.
+// prove prints for each trial whether its logits have the same bits as in the first one.
 func prove(args []string, _ io.Reader, out, errs io.Writer) error {
 	var o modelFlags
-	f := flags.New("attn-lm prove [flags]\n\nCompares the bits of logits of a prompt alone, in " +
-		"company, in pieces, and on several threads.")
+	f := flags.New("attn-lm prove [flags]\n\nCompares the bits of logits of a prompt alone, " +
+		"among others, in pieces, and on several threads.")
 	o.register(f)
 	err := flags.ParseAll(f, args, errs)
 	if err == nil {
@@ -103,7 +103,7 @@ func (t *trial) run(o modelFlags) (uint32, error) {
 	return sum.Sum32(), err
 }
 
-// drain ranges over an answer.
+// drain reads all of an answer.
 func drain(answer func(func(lm.Token, error) bool)) (err error) {
 	for _, err = range answer {
 		if err != nil {

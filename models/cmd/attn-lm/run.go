@@ -13,12 +13,12 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// interruptible is a context that ends when the user interrupts the program.
+// interruptible returns a context that ends when the user interrupts the program.
 func interruptible() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 }
 
-// runFlags are of attn-lm run.
+// runFlags are the flags of attn-lm run.
 type runFlags struct {
 	modelFlags
 	answerFlags
@@ -35,8 +35,8 @@ func parseRun(args []string, help io.Writer) (*runFlags, error) {
 	f.StringVar(&o.shared, "shared", "", "`text` before each of the texts")
 	f.StringVar(&o.session, "session", "", "`file` with the tokens of an earlier run, which the text "+
 		"continues; written at the end")
-	f.BoolVar(&o.control, "control", false, "obey what is written like a control token, as "+
-		"<|im_end|>; without the flag it is text")
+	f.BoolVar(&o.control, "control", false, "obey control tokens in texts, such as "+
+		"<|im_end|>; without the flag they are text")
 	err := flags.Parse(f, args, help)
 	if o.prompts = f.Args(); err == nil {
 		_, err = flags.Texts("text", args, o.prompts)
@@ -84,7 +84,7 @@ func run(args []string, _ io.Reader, out, errs io.Writer) error {
 	return o.continueAll(ctx, out, m)
 }
 
-// tokens are the tokens of a text that continues others.
+// tokens returns the tokens of a text. first says that no other text comes before it.
 func (o *runFlags) tokens(m *lm.Model, text string, first bool) (tokens []int32, err error) {
 	t := m.Tokenizer()
 	switch {
@@ -96,11 +96,11 @@ func (o *runFlags) tokens(m *lm.Model, text string, first bool) (tokens []int32,
 	return t.Encode(text)
 }
 
-// noteControl says which texts a user might want to be control tokens.
+// noteControl prints which texts a user might have meant as control tokens.
 func (o *runFlags) noteControl(errs io.Writer, m *lm.Model) {
 	found, t := map[string]bool{}, m.Tokenizer()
 	tokens, err := t.EncodeControl(strings.Join(append([]string{o.shared}, o.prompts...), "\n"))
-	if err != nil || o.control { // who encodes the text has the error
+	if err != nil || o.control { // encoding the text returns the error
 		return
 	}
 	for _, token := range tokens {
@@ -179,7 +179,7 @@ func (o *runFlags) goOn(ctx context.Context, out io.Writer, m *lm.Model) error {
 			return err
 		}
 		fmt.Fprint(out, token.Text)
-		if token.End == lm.Stopped { // what ended the answer is no part of what comes next
+		if token.End == lm.Stopped { // the token that ended the answer is not part of the continued text
 			defer fmt.Fprintln(out)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// answerFlags say how answers are made.
+// answerFlags say how answers are generated.
 type answerFlags struct {
 	most  int
 	stops []string
@@ -29,15 +29,15 @@ func (a *answerFlags) register(f *flag.FlagSet) {
 	number := func(to *float32, name, about string) {
 		f.Var((*float)(to), name, about)
 	}
-	number(&a.Temperature, "temperature", "`number` that logits are divided by; 0 takes the most "+
+	number(&a.Temperature, "temperature", "`number` that divides logits; 0 chooses the most "+
 		"likely token (default 0)")
 	f.IntVar(&a.TopK, "top-k", 0, "number of the most likely tokens to draw from; 0 for all")
-	number(&a.TopP, "top-p", "`probability` that the most likely tokens to draw from reach together "+
-		"(default 1)")
-	number(&a.MinP, "min-p", "least `share` of the largest probability of tokens to draw from "+
+	number(&a.TopP, "top-p", "`probability` that the most likely tokens reach together; others are "+
+		"not drawn (default 1)")
+	number(&a.MinP, "min-p", "least probability of drawn tokens as a `share` of the largest one "+
 		"(default 0)")
-	number(&a.Repetition, "repetition-penalty", "`number` that logits above 0 of tokens of prompt and "+
-		"answer are divided by, and others multiplied (default 1)")
+	number(&a.Repetition, "repetition-penalty", "`number` that divides the logits of earlier tokens "+
+		"if they are above 0, and multiplies them otherwise (default 1)")
 	number(&a.Frequency, "frequency-penalty", "`number` that is subtracted from a token's logit each "+
 		"time it is in the answer (default 0)")
 	number(&a.Presence, "presence-penalty", "`number` that is subtracted from the logit of tokens of "+
@@ -67,7 +67,7 @@ func (a *answerFlags) check() error {
 	return nil
 }
 
-// generation is an answer that draws with a seed.
+// generation returns the settings of an answer that draws with a seed.
 func (a *answerFlags) generation(seed uint64) lm.Generation {
 	g := lm.Generation{MaxTokens: a.most, Stop: a.stops, Sampling: a.Sampling}
 	g.Sampling.Seed = seed

@@ -32,7 +32,7 @@ again.
 
 `
 
-// serveFlags are of attn-lm serve.
+// serveFlags are the flags of attn-lm serve.
 type serveFlags struct {
 	modelFlags
 	serve.Config
@@ -54,16 +54,16 @@ func parseServe(args []string, help io.Writer) (*serveFlags, error) {
 	f.StringVar(&o.rerank, "rerank", "", "GGUF `file` or folder of a model that scores texts")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen at")
 	f.Func("alias", "`name` of the -model in requests (default the name of its file or folder); "+
-		"embed=NAME and rerank=NAME are of the others; may be given several times", o.setAlias)
-	f.IntVar(&c.Queue, "queue", 256, "most answers that wait for a place; further ones are refused")
+		"embed=NAME and rerank=NAME name the other models; may be given several times", o.setAlias)
+	f.IntVar(&c.Queue, "queue", 256, "most answers that wait for a place; more are refused")
 	f.IntVar(&c.Tokens, "tokens", 0, "most tokens of an answer (default what the context leaves)")
-	byteFlag(f, &o.Memory, "memory", "most `bytes` of keys, values and states, as 8GiB (default half of "+
-		"what the system has free)")
+	byteFlag(f, &o.Memory, "memory", "most `bytes` of keys, values and states, such as 8GiB (default "+
+		"half of what the system has free)")
 	c.Body = 4 << 20
 	byteFlag(f, &c.Body, "body", "most `bytes` of a request (default 4MiB)")
-	f.StringVar(&c.Keys, "keys", "", "`file` with keys, one a line, one of which requests must show")
+	f.StringVar(&c.Keys, "keys", "", "`file` with keys, one a line; a request must show one of them")
 	f.Func("origins",
-		"origins of pages that browsers may let ask, as https://example.com, with commas; "+
+		"origins of web pages that may send requests, such as https://example.com, with commas; "+
 			"* for all (default none)", o.setOrigins)
 	f.DurationVar(&c.Grace, "grace", serve.UsualGrace, "longest `time` for answers to end after a "+
 		"signal")
@@ -106,7 +106,7 @@ func (o *serveFlags) setOrigins(text string) error {
 	return nil
 }
 
-// byteFlag registers a flag of a number of bytes.
+// byteFlag registers a flag for a number of bytes.
 func byteFlag(f *flag.FlagSet, to *int64, name, about string) {
 	f.Func(name, about, func(text string) error {
 		number, unit := strings.TrimRight(text, "KMGTiB"), int64(1)
@@ -122,7 +122,7 @@ func byteFlag(f *flag.FlagSet, to *int64, name, about string) {
 	})
 }
 
-// check refuses what does not fit.
+// check refuses flags that do not fit together.
 func (o *serveFlags) check(f *flag.FlagSet) error {
 	said := map[string]bool{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
@@ -178,20 +178,20 @@ func (o *serveFlags) checkBounds(said map[string]bool) error {
 	return nil
 }
 
-// usualName is the name of a model without an alias.
+// usualName sets the name of a model without an alias.
 func usualName(names *[]string, path string) {
 	if len(*names) == 0 {
-		path, _ = filepath.Abs(path) // "." has a name, too
+		path, _ = filepath.Abs(path) // so that "." has a name, too
 		*names = []string{strings.TrimSuffix(filepath.Base(path), ".gguf")}
 	}
 }
 
-// openAll opens all models, which closing closes.
+// openModels opens all models; closing closes them.
 func (o *serveFlags) openModels(out, errs io.Writer) (closing func(), err error) {
 	var open []io.Closer
 	closing = func() {
 		for _, m := range open {
-			_ = m.Close() // it is open, so nothing can fail
+			_ = m.Close() // it is open, so Close cannot fail
 		}
 	}
 	if o.path != "" || o.random {
@@ -263,7 +263,7 @@ func serveModels(args []string, _ io.Reader, out, errs io.Writer) error {
 	return o.watch(s, signals, failed)
 }
 
-// ofMemory names the flags of an error that the memory is too small.
+// ofMemory puts flags into an error about too little memory.
 func ofMemory(err error) error {
 	if !errors.Is(err, attn.ErrMemory) {
 		return err
@@ -272,12 +272,12 @@ func ofMemory(err error) error {
 		strings.ReplaceAll(err.Error(), "Options.Memory", "-memory"))
 }
 
-// greet says where the server is, and who may ask.
+// greet prints the server's address, and a warning if anybody can send requests.
 func (o *serveFlags) greet(out, errs io.Writer, at net.Addr) {
 	names := append(append(append([]string{}, o.Names...), o.EmbedNames...), o.RerankNames...)
 	fmt.Fprintf(out, "%s at http://%v/v1\n", strings.Join(names, ", "), at)
 	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && o.Keys == "" {
-		fmt.Fprintln(errs, "warning: whoever reaches this address may ask; -keys has keys to show")
+		fmt.Fprintln(errs, "warning: all who reach this address can send requests; set -keys")
 	}
 }
 
@@ -285,7 +285,7 @@ func (o *serveFlags) greet(out, errs io.Writer, at net.Addr) {
 func (o *serveFlags) watch(s *serve.Server, signals <-chan os.Signal, failed <-chan error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var ended chan error // nil until a signal came
+	var ended chan error // nil until a signal comes
 	for {
 		select {
 		case err := <-failed:

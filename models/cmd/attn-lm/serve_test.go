@@ -77,7 +77,7 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// shared is what a server prints while it runs.
+// shared is the output of a running server.
 type shared struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -97,7 +97,7 @@ func (s *shared) String() string {
 
 var address = regexp.MustCompile(`at (http://\S+)/v1\n`)
 
-// serving is a server that runs as a command does.
+// serving is a server that runs as the command does.
 type serving struct {
 	out, errs shared
 	base      string
@@ -218,7 +218,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeTwoSignals ends a server at once, although an answer is not done.
+// TestServeTwoSignals ends a server at once, although an answer is in progress.
 func TestServeTwoSignals(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "js" {
 		t.Skip("a process sends itself no signals there")

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// A session's file begins with a line of JSON: the messages of a conversation. What lm saves
-// follows.
+// A session's file begins with a line of JSON with the messages of a conversation. The rest is what
+// lm.Session.Save writes.
 type talkFile struct {
 	Attn     string         `json:"attn"` // "session"
 	Messages []savedMessage `json:"messages,omitempty"`
@@ -45,7 +45,7 @@ func readSession(path string, s *lm.Session) (*talkFile, error) {
 	return t, nil
 }
 
-// mostLine is of a line's bytes.
+// mostLine bounds the bytes of the line.
 const mostLine = 1 << 20
 
 func readTalk(from *bufio.Reader, s *lm.Session) (*talkFile, error) {
@@ -66,7 +66,7 @@ func readTalk(from *bufio.Reader, s *lm.Session) (*talkFile, error) {
 	return &t, nil
 }
 
-// writeSession writes a file whole or not at all: the one that a link leads to, if there is a link.
+// writeSession replaces a file, whole or not at all. If the file is a link it replaces the target.
 func writeSession(path string, s *lm.Session, t *talkFile) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
@@ -97,7 +97,7 @@ func writeSession(path string, s *lm.Session, t *talkFile) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what came before it is what the user wants to know
+		_ = os.Remove(f.Name()) // the user needs the first error
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return err

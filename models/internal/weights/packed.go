@@ -14,17 +14,17 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// packFile is a file of packed matrices beside a model, which starts from it at once.
+// packFile is a file of packed matrices of a model, which makes opening it fast.
 type packFile struct {
 	path  string
-	mark  string         // what of, a further name of one of the matrices, as Tensors is
-	saved *attn.Matrices // nil if the file is still to be written
-	names []string       // of matrices that it is to have
+	mark  string         // of the files, kept as a further name of a matrix, as is Tensors
+	saved *attn.Matrices // nil if the file has to be written
+	names []string       // of its matrices
 	all   []*attn.Matrix
 }
 
-// UsePack takes matrices from a file if it is there, or lets WritePack write it. It must be of the
-// same model and settings, which a mark in it says.
+// UsePack reads matrices from a file if it exists, otherwise WritePack writes it. It must be of the
+// same model and settings, which its mark says.
 func (l *Loader) UsePack(path, settings string) {
 	if l.Err != nil || path == "" {
 		return
@@ -48,8 +48,7 @@ func (l *Loader) UsePack(path, settings string) {
 	l.pack = p
 }
 
-// Mark says by which files a model is recognized, while they are open: their sizes, and bytes from
-// all over them.
+// Mark identifies the open files of a model by their sizes and by samples of their bytes.
 func (l *Loader) Mark() (string, error) {
 	paths := map[string]bool{}
 	for _, t := range l.tensors {
@@ -64,7 +63,7 @@ func (l *Loader) Mark() (string, error) {
 	return fmt.Sprintf("packed of %x", sum.Sum(nil)), nil
 }
 
-// sample writes the size of a file and pieces of it.
+// sample writes the size of a file and some of its bytes.
 func sample(to io.Writer, path string) error {
 	const pieces, size = 256, 4096
 	f, err := os.Open(path)
@@ -86,7 +85,7 @@ func sample(to io.Writer, path string) error {
 	return nil
 }
 
-// packed is a matrix of a name, from the file or, if there is none, packed now.
+// packed returns a matrix, from the file or, if there is none, packed now.
 func (l *Loader) packed(name string, in, out int, pack func() *attn.Matrix) *attn.Matrix {
 	switch p := l.pack; {
 	case l.Err != nil:
@@ -136,7 +135,7 @@ func (l *Loader) WritePack() {
 		err = os.Rename(f.Name(), p.path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what came before it is what the user wants to know
+		_ = os.Remove(f.Name()) // the user needs the first error
 		l.Fail("%s: %w", p.path, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package terminal writes texts of models to terminals.
+// Package terminal makes texts of models safe for terminals.
 package terminal
 
 import (
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Writer shows control characters, which may be in the files of a model, instead of passing them
-// on to a terminal that obeys them. Only tabs and the ends of lines keep their meaning. A letter
+// Writer replaces control characters, which may come from the files of a model, by visible pictures
+// instead of passing them to a terminal that obeys them. Only tabs and line ends stay. A letter
 // whose bytes come one by one is written when it is complete.
 func Writer(w io.Writer) io.Writer { return transform.NewWriter(w, runes.Map(visible)) }
 

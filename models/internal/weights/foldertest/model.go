@@ -14,17 +14,16 @@ import (
 	"github.com/nlpodyssey/safetensors"
 )
 
-// Tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a
-// time.
+// Tiny is a model that a test writes to a folder. No size is a multiple of a kernel's tile.
 var Tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30,
 	"num_hidden_layers":   2,
 	"num_attention_heads": 3, "intermediate_size": 37, "vocab_size": 12, "max_position_embeddings": 20,
 	"type_vocab_size": 2, "layer_norm_eps": 1e-5}
 
-// TinyVocabulary is its vocab.txt.
+// TinyVocabulary is the model's vocab.txt.
 const TinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n"
 
-// TinyShapes are its tensors.
+// TinyShapes returns the shapes of the model's tensors.
 func TinyShapes() map[string][]int {
 	d, f := 30, 37
 	shapes := map[string][]int{
@@ -50,7 +49,7 @@ func TinyShapes() map[string][]int {
 	return shapes
 }
 
-// Encodings are the types of tensors: the bytes of a number, and the number that they are.
+// Encodings returns, for each type, the bytes of the number nearest to x, and that number.
 var Encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 	safetensors.F32: func(x float64) ([]byte, float64) {
 		f := float32(x)
@@ -65,7 +64,7 @@ var Encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 		fraction, exponent := math.Frexp(math.Abs(x)) // in [½, 1), to 11 bits, or down to 2⁻²⁴
 		unit := math.Ldexp(1, max(exponent-11, -24))
 		n := math.Floor(math.Ldexp(fraction, exponent) / unit)
-		bits := uint16(n) // subnormal
+		bits := uint16(n) // a subnormal number
 		if n >= 1024 {
 			bits = uint16(exponent+14)<<10 | uint16(n)&1023
 		}
@@ -76,24 +75,24 @@ var Encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 	},
 }
 
-// Weights are the numbers that a folder holds.
+// Weights are the numbers of a folder's tensors.
 type Weights map[string][]float64
 
-// TinyTensors makes the tensors of a model with random numbers.
+// TinyTensors makes the tensors of the model with random numbers.
 func TinyTensors(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView,
 	Weights) {
 	t.Helper()
 	return Tensors(t, kind, TinyShapes())
 }
 
-// Tensors makes tensors of random numbers, of the same for the same names in any order.
+// Tensors makes tensors of random numbers, which depend on names only.
 func Tensors(t *testing.T, kind safetensors.DType, shapes map[string][]int) (
 	map[string]safetensors.TensorView, Weights) {
 	t.Helper()
 	views, values := map[string]safetensors.TensorView{}, Weights{}
 	for name, shape := range shapes {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(name)) // which cannot fail
+		_, _ = h.Write([]byte(name)) // cannot fail
 		random := rand.New(rand.NewPCG(h.Sum64(), uint64(kind)))
 		size, dims := 1, []uint64{}
 		for _, n := range shape {
@@ -103,7 +102,7 @@ func Tensors(t *testing.T, kind safetensors.DType, shapes map[string][]int) (
 		for i := range size {
 			x := 0.4 * random.NormFloat64()
 			if i%7 == 0 {
-				x *= 1e-6 // subnormal as F16
+				x *= 1e-6 // subnormal in F16
 			}
 			b, value := Encodings[kind](x)
 			data, values[name] = append(data, b...), append(values[name], value)
@@ -117,7 +116,7 @@ func Tensors(t *testing.T, kind safetensors.DType, shapes map[string][]int) (
 	return views, values
 }
 
-// WriteBERT writes a folder and returns it.
+// WriteBERT writes the model to a folder and returns it.
 func WriteBERT(t *testing.T, kind safetensors.DType) (string, Weights) {
 	t.Helper()
 	folder := t.TempDir()
@@ -138,7 +137,7 @@ func WriteTensors(t *testing.T, folder string, views map[string]safetensors.Tens
 	Write(t, folder, "model.safetensors", data)
 }
 
-// Encode is JSON.
+// Encode encodes JSON.
 func Encode(t *testing.T, x any) []byte {
 	t.Helper()
 	data, err := json.Marshal(x)
@@ -148,7 +147,7 @@ func Encode(t *testing.T, x any) []byte {
 	return data
 }
 
-// Write writes a file, in folders that it makes.
+// Write writes a file and the folders above it.
 func Write(t *testing.T, folder, name string, data []byte) {
 	t.Helper()
 	path := filepath.Join(folder, name)

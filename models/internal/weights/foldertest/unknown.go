@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// EachObject visits the objects in a decoded JSON value with their places, as errors name them.
+// EachObject visits the objects in a decoded JSON value with their places as errors name them.
 func EachObject(value any, visit func(at string, object map[string]any)) {
 	eachObject(value, "", visit)
 }
@@ -29,9 +29,9 @@ func eachObject(value any, at string, visit func(at string, object map[string]an
 	}
 }
 
-// UnknownKeys adds a key that no program knows to each object of a folder's JSON file, one after
-// the other, but for those that are free to have any keys. Reading the folder must fail with an
-// error that names file, key and value. It returns how many objects it changed.
+// UnknownKeys adds an unknown key to each object of a folder's JSON file, one after another, except
+// to objects that may have any keys. Reading the folder must fail with an error that names file,
+// key and value. It returns how many objects it changed.
 func UnknownKeys(t *testing.T, path string, free func(at string) bool, read func() error) int {
 	t.Helper()
 	const key, value = "unheard_of", "ünheard"
@@ -53,7 +53,7 @@ func UnknownKeys(t *testing.T, path string, free func(at string) bool, read func
 		}
 		changed++
 		object[key] = value
-		text, _ := json.Marshal(all) // which cannot fail
+		text, _ := json.Marshal(all) // cannot fail
 		delete(object, key)
 		if err := os.WriteFile(path, text, 0o666); err != nil {
 			t.Fatal(err)
