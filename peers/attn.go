@@ -63,7 +63,7 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	return call, func() []float32 { return dst.Data }, nil
 }
 
-// moduleVersion is the version of a module that was built in.
+// moduleVersion returns the version of a module in this program.
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

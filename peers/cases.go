@@ -11,9 +11,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Case is one call that all who have it compute: those of attn bench. Of decoding, keys and values
-// may be kept in any order and prepared as the peer likes, since an engine does so once for many
-// tokens.
+// Case is one call that all peers that support it compute; cases are those of attn bench. For
+// decoding, a peer may keep keys and values in any order and prepare them, since an engine does
+// that once for many tokens.
 type Case struct {
 	Name   string `json:"name"`
 	Batch  int    `json:"batch"`
@@ -23,8 +23,8 @@ type Case struct {
 	Lk     int    `json:"keys"`
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
-	// of keys and values: f32, f16, i8, i4, or integers multiplied so; or q4_0, see matrix; or a
-	// shape and the kind of its weights, see model and bert
+	// of keys and values: f32, f16, i8, i4, or integers for products in integers; or q4_0, see matrix;
+	// or a shape and the kind of its weights, see model and bert
 	Type string `json:"type"`
 }
 
@@ -68,7 +68,7 @@ var cases = []Case{
 	{"32 texts, BERT base, integers", 1, 1, 1, 32, 0, 768, false, "base integers"},
 }
 
-// size is the shape of the case, as attn bench writes it.
+// size returns the size of the case, in the form of attn bench.
 func (c *Case) size() string {
 	if s, _, ok := c.model(); ok {
 		return fmt.Sprintf("%d layers of %d", s.Layers, s.Dim)
@@ -85,27 +85,27 @@ func (c *Case) size() string {
 	return fmt.Sprintf("B%d H%d L%d D%d", c.Batch, c.Heads, c.Lq, c.Dim)
 }
 
-// matrix says that the case is no attention: the queries are rows that are multiplied by weights,
-// as many as there are keys and inputs, which are integers of 4 bits with a scale for each 32.
+// matrix reports whether the case is a matrix product instead of attention: the queries are rows of
+// inputs, the keys are the outputs' weights, integers of 4 bits with a scale for each 32.
 func (c *Case) matrix() bool { return c.Type == "q4_0" }
 
-// decode says that memory is the limit, since each key and value is read once.
+// decode reports whether memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
 
-// integers says that multiply-adds of integers are the limit.
+// integers reports whether multiply-adds of integers are the limit.
 func (c *Case) integers() bool {
 	_, _, model := c.model()
 	_, texts, _ := c.bert()
 	return model || texts || c.Type == "integers" || c.matrix()
 }
 
-// bits are those of an element of keys and values. Who multiplies 8 of them in float32 or otherwise
-// decides that alone, but for attn, which has both.
+// bits returns the bits of an element of keys and values. With 8 a peer may multiply in float32 or
+// in integers; attn has a case for each.
 func (c *Case) bits() int {
 	return map[string]int{"f32": 32, "f16": 16, "i8": 8, "integers": 8, "i4": 4, "q4_0": 4}[c.Type]
 }
 
-// work is useful operations, or the bytes of keys and values where memory is the limit.
+// work returns the useful operations, or the bytes of keys and values where memory is the limit.
 func (c *Case) work() float64 {
 	if _, _, ok := c.model(); ok {
 		return c.modelWork()
@@ -129,11 +129,11 @@ func (c *Case) work() float64 {
 	return flops
 }
 
-// tolerance is how far a result may be from float32's, relative to its largest element. What a type
-// of fewer bits makes of the inputs is no mistake of whoever has it.
+// tolerance bounds the difference of a result from float32's, relative to its largest element. The
+// rounding of inputs to fewer bits is not an error of the peer.
 func (c *Case) tolerance() float64 {
 	if _, _, ok := c.model(); ok {
-		return 0.15 // of some logits, between two ways to round each input
+		return 0.15 // for some logits, after rounding each input in two ways
 	}
 	if _, integers, ok := c.bert(); ok {
 		return map[bool]float64{false: 1e-5, true: 0.1}[integers]
@@ -142,10 +142,10 @@ func (c *Case) tolerance() float64 {
 		"i4": 0.5, "q4_0": 2e-2}[c.Type]
 }
 
-// elements, and those of the output
+// elements of the queries, and of the output
 func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim }
 
-// elements, and those of the values
+// elements of the keys, and of the values
 func (c *Case) keys() int { return c.Batch * c.KV * c.Lk * c.Dim }
 
 // inputs are contiguous [B, H, L, D], or a model in the folder.
@@ -173,7 +173,7 @@ func newInputs(c *Case, dir string) inputs {
 	return inputs{normal(c.queries()), normal(c.keys()), normal(c.keys()), dir}
 }
 
-// reference is what attn gives for float32; nothing for a model.
+// reference returns attn's result in float32; nil for a model.
 func (in inputs) reference(c *Case) ([]float32, error) {
 	if _, _, ok := c.model(); ok {
 		return nil, nil
@@ -194,7 +194,7 @@ func (in inputs) reference(c *Case) ([]float32, error) {
 		attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim), opt)
 }
 
-// write puts the inputs, or the model of the case, where workers read them.
+// write writes the inputs, or the model of the case, for workers to read.
 func (in inputs) write(c *Case) error {
 	if _, _, ok := c.model(); ok {
 		if err := c.writeModel(in.dir); err != nil {
@@ -243,8 +243,8 @@ func readFloats(name string) ([]float32, error) {
 	return x, err
 }
 
-// difference is the largest difference of two results, relative to the largest element; +Inf if one
-// is no number.
+// difference returns the largest difference of two results, relative to the largest element; +Inf
+// if one of them has a NaN.
 func difference(got, want []float32) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

@@ -30,9 +30,9 @@ var colours = []color.Color{
 	color.NRGBA{86, 180, 233, 255},
 }
 
-// pictured are the groups of the picture, for people: the first mostPictured of those that have a
-// case of several peers. Cases of whole models stand side by side, a type of weights each: peers
-// differ in which of them they multiply fast.
+// pictured are the groups of the picture: of each the first mostPictured cases that several peers
+// have. Cases of whole models are side by side, one for each type of weights, since peers differ in
+// which of them they multiply fast.
 var pictured = []picturedGroup{
 	{"prefill, causal\n2048 tokens", []string{"prefill_d128_causal"}},
 	{"encoder\n8 × 128 tokens", []string{"bert"}},
@@ -60,15 +60,16 @@ func isPictured(name string) bool {
 
 const mostPictured = 6
 
-// The picture is as wide as a README is shown, 880 pixels, and letters have 12 pixels: 9 points.
+// The picture is as wide as GitHub shows it in a README, 880 pixels, with letters of 12 pixels,
+// which are 9 points.
 const (
 	pictureWidth, pictureHeight = 660, 260 // points
 	letters                     = 9
 	barWidth                    = 9.5
 )
 
-// draw writes a picture in the format that the file's name promises: for each case a bar for each
-// peer, as a share of the limit, on one thread.
+// draw writes a picture in the format of the file's name: for each case a bar for each peer, as a
+// share of the limit, on one thread.
 func (r *Report) draw(file string) error {
 	page, err := draw.NewFormattedCanvas(vg.Points(pictureWidth), vg.Points(pictureHeight),
 		filepath.Ext(file)[1:])
@@ -76,7 +77,7 @@ func (r *Report) draw(file string) error {
 		return err
 	}
 	canvas := draw.New(page)
-	canvas.SetColor(color.White) // what is not painted, viewers show in a colour of theirs
+	canvas.SetColor(color.White) // viewers fill unpainted areas with a colour of their own
 	canvas.Fill(canvas.Rectangle.Path())
 	r = r.withElsewhere()
 	p, err := r.panel(r.threads()[0])
@@ -96,8 +97,8 @@ func (r *Report) draw(file string) error {
 	return f.Close()
 }
 
-// withElsewhere has pictured cases of other machines, each from the newest that measured it, and
-// the peers of all.
+// withElsewhere adds pictured cases of other machines, each from the newest machine that measured
+// it, and the peers of all machines.
 func (r *Report) withElsewhere() *Report {
 	all := &Report{Results: r.Results, Peers: r.present()}
 	shown := filter(cases, func(c Case) bool { return isPictured(c.Name) })
@@ -115,7 +116,7 @@ func (r *Report) withElsewhere() *Report {
 	return all
 }
 
-// style is that of letters of one size.
+// style returns the style of the letters.
 func style(p *plot.Plot) draw.TextStyle {
 	s := p.Legend.TextStyle
 	s.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Points(letters))
@@ -178,7 +179,7 @@ func (r *Report) panel(threads int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// having are the places of the peers that have a case.
+// having returns the indices of the peers that have a case.
 func (r *Report) having(name string, threads int) (places []int) {
 	for i, info := range r.present() {
 		if r.result(name, info.Name, threads) != nil {
@@ -210,7 +211,8 @@ func (r *Report) group(p *plot.Plot, of []string, threads, at int, s draw.TextSt
 	return nil
 }
 
-// bar draws what a peer reached of the limit of a case, with the number above it for attn.
+// bar draws the share of a case's limit that a peer reached, with the number above the bar for
+// attn.
 func (r *Report) bar(p *plot.Plot, name string, threads, place int, at float64, offset vg.Length,
 	s draw.TextStyle) error {
 	x := r.result(name, r.present()[place].Name, threads)
@@ -237,7 +239,7 @@ func (r *Report) bar(p *plot.Plot, name string, threads, place int, at float64, 
 	return nil
 }
 
-// wrap breaks lines of prose that are longer than documents have them.
+// wrap breaks a line of prose at the width of documents.
 func wrap(line string) string {
 	const most = 100
 	var b strings.Builder

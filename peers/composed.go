@@ -10,26 +10,26 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// kernels are what a library offers to compose attention of. Operands are rows of d floats,
-// one after the other.
+// kernels are the functions of a library from which attention can be composed. Operands are rows of
+// d floats, one after the other.
 type kernels interface {
 	// scores sets dst [rows, keys] = scale·q·kᵀ of q [rows, d] and k [keys, d].
 	scores(dst, q, k []float32, scale float32, rows, keys, d int)
-	// exponentials sets x_i = exp(x_i − max x) and returns the sum.
+	// exponentials sets x_i = exp(x_i − max x) and returns their sum.
 	exponentials(x []float32) float32
 	// values sets dst [rows, d] = p·v of p [rows, keys] and v [keys, d], each row times its factor.
 	values(dst, p, v, factors []float32, rows, keys, d int)
 	version() string
 }
 
-// composed is attention as programs write it that have a library for matrices or vectors: head by
-// head, some rows at a time, so that their scores stay in a cache and causal rows leave out most of
-// what they do not see.
+// composed is attention as a program writes it with a library for matrices or vectors: head by
+// head, some rows at a time, so that their scores stay in a cache and causal rows skip most of the
+// keys that they do not see.
 type composed struct{ new func() kernels }
 
 func (p composed) version() string { return p.new().version() }
 
-// composedRows is the rows of a block.
+// composedRows is the number of rows in a block.
 const composedRows = 128
 
 func (p composed) prepare(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
@@ -57,7 +57,7 @@ func (p composed) prepare(c *Case, in inputs, threads int) (func() error, func()
 	return call, func() []float32 { return dst }, nil
 }
 
-// share is what one thread needs.
+// share is the memory of one thread.
 type share struct {
 	c       *Case
 	in      inputs
@@ -67,7 +67,7 @@ type share struct {
 	factors []float32
 }
 
-// heads computes every step-th key/value head. The query heads that share it are rows of the same
+// heads computes every step-th key/value head. The query heads that share it are rows of one
 // matrix.
 func (p *share) heads(first, step int) {
 	c := p.c
@@ -136,12 +136,12 @@ func (gonum) values(dst, p, v, factors []float32, rows, keys, d int) {
 	}
 }
 
-// vek is vectors, and products of matrices, in AVX2 assembly.
+// vek has functions of vectors, and products of matrices, in AVX2 assembly.
 type vek struct{ transposed []float32 }
 
 func (*vek) version() string { return moduleVersion("github.com/viterin/vek") }
 
-// few rows are dot products: transposing the keys would take longer.
+// for few rows dot products are faster than transposing the keys
 const few = 8
 
 func (w *vek) scores(dst, q, k []float32, scale float32, rows, keys, d int) {
@@ -157,7 +157,7 @@ func (w *vek) scores(dst, q, k []float32, scale float32, rows, keys, d int) {
 	vek32.MulNumber_Inplace(dst, scale)
 }
 
-// transpose is by squares that the L1 cache holds.
+// transpose transposes squares that fit into the L1 cache.
 func (w *vek) transpose(k []float32, keys, d int) []float32 {
 	const side = 16
 	if len(w.transposed) < len(k) {

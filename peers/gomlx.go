@@ -11,8 +11,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 )
 
-// gomlx is the backend in Go of a framework for machine learning. Its source has a fused attention,
-// but this version leaves it switched off.
+// gomlx is the Go backend of a framework for machine learning. Its source has a fused attention,
+// which this version does not use.
 type gomlx struct{}
 
 func (gomlx) version() string {
@@ -27,12 +27,13 @@ func (gomlx) prepare(c *Case, in inputs, _ int) (func() error, func() []float32,
 	if c.Type != "f32" {
 		return nil, nil, lacking("float32 only")
 	}
-	// As many workers as it likes: GOMAXPROCS bounds those that run, and told two it computes on one.
+	// Any number of workers: GOMAXPROCS bounds those that run, and with parallelism=2 it computes on
+	// one.
 	backend, err := gobackend.New("parallelism=-1")
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := c.Heads / c.KV * c.Lq // query heads that share keys are rows of the same head
+	rows := c.Heads / c.KV * c.Lq // query heads that share keys are rows of one head
 	q := shapes.Make(dtypes.Float32, c.Batch, c.KV, rows, c.Dim)
 	kv := shapes.Make(dtypes.Float32, c.Batch, c.KV, c.Lk, c.Dim)
 	exec, err := compileAttention(backend.Builder("attention"), c, q, kv)
@@ -54,12 +55,12 @@ func (gomlx) prepare(c *Case, in inputs, _ int) (func() error, func() []float32,
 		if err := results[0].ToFlatData(out); err != nil {
 			return err
 		}
-		return results[0].Finalize() // its memory serves the next result
+		return results[0].Finalize() // the next result reuses its memory
 	}
 	return call, func() []float32 { return out }, nil
 }
 
-// compileAttention makes a program of queries, keys and values.
+// compileAttention compiles a program for queries, keys and values.
 func compileAttention(b compute.Builder, c *Case, query, kv shapes.Shape) (compute.Executable,
 	error) {
 	f := b.Main()
@@ -107,7 +108,7 @@ func composeAttention(f compute.Function, c *Case, q, k, v compute.Value) (compu
 	return f.DotGeneral(p, last, heads, v, []int{2}, heads, compute.DotGeneralConfig{})
 }
 
-// hide sets scores of keys after their query to −Inf. What is visible is a constant, made once.
+// hide sets scores of keys after their query to −Inf, by a constant that is computed once.
 func hide(f compute.Function, c *Case, s compute.Value) (compute.Value, error) {
 	visible := make([]bool, c.Batch*c.Heads*c.Lq*c.Lk)
 	for i := range visible {

@@ -11,17 +11,17 @@ import (
 	"github.com/hybridgroup/yzma/pkg/llama"
 )
 
-// llamaCpp runs whole models. Its libraries are those of an npm package, which has one for each
-// kind of x86-64 and chooses among them; they are called without cgo.
+// llamaCpp runs whole models. Its libraries come from an npm package, which has one for each kind
+// of x86-64 CPU and chooses among them; they are called without cgo.
 type llamaCpp struct{}
 
 const (
 	llamaPackage = "@node-llama-cpp/linux-x64"
 	llamaVersion = "3.21.1" // of the package
-	llamaLibrary = "v0.4.0" // what its libraries are named
+	llamaLibrary = "v0.4.0" // the name of its libraries
 )
 
-// llamaFolder is where its libraries are.
+// llamaFolder returns the folder of the libraries.
 func llamaFolder() string {
 	return filepath.Join(folder(), "llama", "package", "bins", "linux-x64")
 }
@@ -45,7 +45,7 @@ func (llamaCpp) version() string {
 	return fmt.Sprintf("%s of %s %s%s", llamaLibrary, llamaPackage, llamaVersion, llamaKind())
 }
 
-// llamaKind is which of the libraries for kinds of CPUs it has loaded.
+// llamaKind returns which of the libraries for kinds of CPUs was loaded.
 func llamaKind() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	if kind := regexp.MustCompile(`libggml-cpu-(\w+)\.so`).FindSubmatch(maps); kind != nil {
@@ -98,7 +98,7 @@ func (s *llamaModel) step(n int) ([]float32, error) {
 	if code, err := llama.Decode(s.context, llama.BatchGetOne(tokens)); err != nil || code != 0 {
 		return nil, fmt.Errorf("llama_decode returns %d (%w)", code, err)
 	}
-	logits, err := llama.GetLogitsIth(s.context, -1, s.vocab) // which waits for the end
+	logits, err := llama.GetLogitsIth(s.context, -1, s.vocab) // it waits for the end
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *llamaModel) Close() error {
 	return llama.ModelFree(s.model)
 }
 
-// setupLlama takes the package for Node.js.
+// setupLlama downloads the package for Node.js.
 func setupLlama(say io.Writer) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil
@@ -131,7 +131,7 @@ func setupLlama(say io.Writer) error {
 		return err
 	}
 	os.Remove(filepath.Join(folder(), packed))
-	for _, name := range []string{"libggml", "libllama"} { // under which they are looked for
+	for _, name := range []string{"libggml", "libllama"} { // the names by which they are loaded
 		if err := os.Symlink(name+"."+llamaLibrary+".so",
 			filepath.Join(llamaFolder(), name+".so")); err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Peers measures attn beside what a program could take instead: other libraries, and compositions
-// of matrix products.
+// Peers compares attn with what a program could use instead: other libraries, and compositions of
+// matrix products.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 
 const usage = `peers [flags]
 
-Measures attn beside llama.cpp, ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs
-in a process of its own; all compute the same, compared first, and take turns. What is not on this
-machine is named, and left out. Nothing is downloaded but with -setup. Set GOEXPERIMENT=simd, or
-gomlx/compute has no vector instructions.
+Measures attn and llama.cpp, ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs in
+a process of its own. They compute the same cases in turns, after a comparison of their results.
+Peers that are missing on this machine are named and left out. Only -setup downloads anything. Set
+GOEXPERIMENT=simd: without it gomlx/compute has no vector instructions.
 
 `
 
@@ -37,24 +37,24 @@ func run(args []string, stdout, stderr io.Writer) error {
 	set := flags.New(usage)
 	get := set.Bool("setup", false, "download what is missing first: ONNX Runtime and llama.cpp by "+
 		"npm (120 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
-	perCase := set.Duration("time", 2*time.Second, "measure each peer for so long in each case")
+	perCase := set.Duration("time", 2*time.Second, "`duration` for each peer in each case")
 	pattern := set.String("run", "", "only cases whose name matches this `regexp`; with -o, "+
-		"others stay as they were measured before")
+		"others keep their earlier results")
 	threads := set.Int("threads", min(2, runtime.GOMAXPROCS(0)),
-		"measure on `n` threads too; 1: only on one")
+		"measure on one thread and on `n`")
 	dir := set.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not "+
 		"only the tables to the terminal")
-	cpu := set.String("cpu", "", "a `name` of the CPU that says more than its own")
-	note := set.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
-	again := set.Bool("draw", false, "measure nothing, and write what -o writes again, from the "+
-		"peers.json of its folder")
-	key := set.String("worker", "", "used by itself: be this peer")
+	cpu := set.String("cpu", "", "`name` of the CPU, if its own says too little")
+	note := set.String("note", "", "`sentence` for peers.md, such as other load of the machine")
+	again := set.Bool("draw", false, "measure nothing, and write the files of -o again from its "+
+		"peers.json")
+	key := set.String("worker", "", "for internal use: run this peer")
 	if err := flags.ParseAll(set, args, stdout); err != nil {
 		return err
 	}
 	if p := peerOf(*key); p != nil && p.open != nil {
 		answers := os.Stdout
-		os.Stdout = os.Stderr // for what libraries print
+		os.Stdout = os.Stderr // for the output of libraries
 		return serve(os.Stdin, answers, p.open, *threads)
 	}
 	if *again {
@@ -72,7 +72,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	if *get {
 		if err := setup(stderr); err != nil {
-			fmt.Fprintln(stderr, err) // what there is can be measured
+			fmt.Fprintln(stderr, err) // the other peers can be measured
 		}
 	}
 	counts := []int{1}
@@ -84,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return measureAndWrite(report, match, counts, *perCase, *dir, stdout, stderr)
 }
 
-// drawAgain writes tables and pictures of what was measured before.
+// drawAgain writes tables and pictures of an earlier measurement.
 func drawAgain(dir string) error {
 	if dir == "" {
 		return flags.Errorf("-draw needs -o, the folder with peers.json")

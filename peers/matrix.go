@@ -9,14 +9,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Weights of 4 bits: blocks of 32 inputs with a scale of 16 bits, as Q4_0 of GGUF files has them.
+// Weights of 4 bits: blocks of 32 inputs with a scale of 16 bits, as Q4_0 of GGUF files.
 const (
 	blockInputs = 32
 	blockBytes  = 2 + blockInputs/2
 )
 
-// codes are the integers of a block, each 8 more than its value, and its scale. Weights that are
-// such already have the same ones.
+// codes returns the integers of a block, each 8 above its value, and its scale. Weights that are
+// exactly representable stay the same.
 func codes(block []float32) (n [blockInputs]byte, scale float32) {
 	top := float32(0)
 	for _, x := range block {
@@ -31,7 +31,7 @@ func codes(block []float32) (n [blockInputs]byte, scale float32) {
 	return n, scale
 }
 
-// roundToBlocks makes weights what blocks hold.
+// roundToBlocks rounds weights to values that blocks hold.
 func roundToBlocks(x []float32) []float32 {
 	for block := range slices.Chunk(x, blockInputs) {
 		n, scale := codes(block)
@@ -42,7 +42,8 @@ func roundToBlocks(x []float32) []float32 {
 	return x
 }
 
-// ggufBlocks are the weights as a file has them: of 16 bytes the lower halves, then the upper ones.
+// ggufBlocks returns the weights in the layout of a file: 16 bytes, whose lower halves come first,
+// then the upper ones.
 func ggufBlocks(x []float32) (data []byte) {
 	for block := range slices.Chunk(x, blockInputs) {
 		n, scale := codes(block)
@@ -54,7 +55,7 @@ func ggufBlocks(x []float32) (data []byte) {
 	return data
 }
 
-// products are attn's call for a case of a matrix.
+// products returns attn's call for a case of a matrix.
 func products(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
 	m, err := attn.PackBlocks(ggufBlocks(in.k), attn.Q4_0, c.Lk, c.Dim,
 		attn.MatrixConfig{Integers: true})
@@ -71,7 +72,7 @@ func products(c *Case, in inputs, threads int) (func() error, func() []float32, 
 	return func() error { return m.MatMul(dst, a, nil) }, result, nil
 }
 
-// exactProducts are the same of float32.
+// exactProducts returns the products in float32.
 func exactProducts(c *Case, in inputs) ([]float32, error) {
 	m, err := attn.PackMatrix(attn.BHLD(in.k, 1, 1, c.Lk, c.Dim), attn.MatrixConfig{Transposed: true})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// Result is what one peer took for one case.
+// Result is the time of one peer for one case.
 type Result struct {
 	Case    string  `json:"case"`
 	Peer    string  `json:"peer"`
@@ -22,12 +22,12 @@ type Result struct {
 	Best    float64 `json:"best_ns"`
 	Median  float64 `json:"median_ns"`
 	Calls   int     `json:"calls"`
-	// what the machine would take at the rate that it reached in the same turns
+	// the time at the machine's peak rate, measured in the same turns
 	Limit      float64 `json:"limit_ns"`
 	Difference float64 `json:"difference_from_float32"` // see difference
 }
 
-// measurement is peers that run, in the order of peers for each number of threads.
+// measurement is the running peers, in the order of peers for each number of threads.
 type measurement struct {
 	entrants []*entrant
 	dir      string
@@ -48,7 +48,7 @@ type entrant struct {
 	off     float64
 }
 
-// start runs all workers. What is not there is in the report.
+// start starts all workers. The report names peers that are missing.
 func (m *measurement) start(counts []int) error {
 	for i := range peers {
 		p := &peers[i]
@@ -80,7 +80,7 @@ func (m *measurement) stop() {
 	}
 }
 
-// run measures the cases whose name matches.
+// run measures the cases whose names match.
 func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 	for i := range cases {
 		c := &cases[i]
@@ -109,8 +109,8 @@ func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 	return nil
 }
 
-// compare lets those who have a case compute it, and fails if a result is wrong: its time would
-// mean nothing.
+// compare lets all peers that have a case compute it, and fails if a result is wrong, since its
+// time would have no meaning.
 func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []*entrant,
 	err error) {
 	for _, e := range m.entrants {
@@ -125,7 +125,7 @@ func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", e.peer.name, c.Name, err)
 		}
-		if want == nil { // of a model
+		if want == nil { // a model
 			want = got
 		}
 		e.off = difference(got, want)
@@ -141,12 +141,13 @@ func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []
 
 const (
 	turnTime = 60 * time.Millisecond
-	// settle is how long threads of others may go on spinning after their turn, waiting for work.
+	// settle is how long other peers' threads may spin after their turn.
 	settle     = 30 * time.Millisecond
 	leastTurns = 3
 )
 
-// rounds gives all a turn, again and again, until each had its time. So all meet the same machine.
+// rounds gives all peers turns, again and again, until each has had its time, so that all meet the
+// same state of the machine.
 func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 	rate := 0.0
 	for busy := true; busy; {
@@ -177,8 +178,8 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 	return nil
 }
 
-// limit is the peak of multiply-adds in short bursts, of integers where the case has them, or of
-// reading as many bytes as the case.
+// limit returns the peak rate of multiply-adds in short bursts, in integers if the case has them,
+// or of reading as many bytes as the case.
 func (m *measurement) limit(c *Case, threads int) (top float64) {
 	if c.decode() {
 		pieces := m.peaks[0].Memory(threads, true)
@@ -199,7 +200,7 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 	return top
 }
 
-// newPeaks are the peaks of AVX2 and of AVX-512: neither is the faster one everywhere.
+// newPeaks returns the peaks of AVX2 and of AVX-512: on some machines the first is faster.
 func newPeaks() []*measure.Peaks {
 	return []*measure.Peaks{measure.NewPeaks("avx2", limits.Cold()),
 		measure.NewPeaks("avx512", limits.Cold())}
@@ -221,7 +222,7 @@ func measureAll(r *Report, match *regexp.Regexp, counts []int, perCase time.Dura
 	return m.run(match, counts)
 }
 
-// milliseconds has three digits.
+// milliseconds formats with three digits.
 func milliseconds(ns float64) string {
 	ms := ns / 1e6
 	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(max(ms, 1e-3))))), ms)

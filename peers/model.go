@@ -11,17 +11,19 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// Whole models are random GGUF files of published shapes. A case takes some tokens (queries)
-// through one, after others (keys), with f16 caches.
+// Whole models are random GGUF files of published shapes. A case runs some tokens (queries) through
+// a model after others (keys), with f16 caches.
 
-// model is the shape of a case's file and the kind of its weights, if it is of a whole model.
+// model returns the shape of a case's file and the kind of its weights, if the case is a whole
+// model.
 func (c *Case) model() (shape gguftest.Shape, kind string, ok bool) {
 	name, kind, _ := strings.Cut(c.Type, " ")
 	shape, ok = gguftest.Published[name]
 	return shape, kind, ok
 }
 
-// modelWork is multiply-adds, two operations each, or the bytes of weights and of keys and values.
+// modelWork returns the operations, two for each multiply-add, or the bytes of weights and of keys
+// and values.
 func (c *Case) modelWork() float64 {
 	s, kind, _ := c.model()
 	elements, bytes := s.Matrices(kind)
@@ -33,12 +35,12 @@ func (c *Case) modelWork() float64 {
 	return 2 * float64(c.Lq*(elements-last)+last+2*s.Layers*s.Heads*s.Head*seen)
 }
 
-// modelPath is the file of a case.
+// modelPath returns the file of a case.
 func (c *Case) modelPath(dir string) string {
 	return filepath.Join(dir, strings.ReplaceAll(c.Type, " ", "-")+".gguf")
 }
 
-// writeModel makes the file of a case, unless it is there, in the place of those of others.
+// writeModel writes the file of a case, if it does not exist, and removes those of other cases.
 func (c *Case) writeModel(dir string) error {
 	path := c.modelPath(dir)
 	if _, err := os.Stat(path); err == nil {
@@ -52,13 +54,13 @@ func (c *Case) writeModel(dir string) error {
 	return os.WriteFile(path, s.File(kind).Bytes(), 0o600)
 }
 
-// The results of a model are some logits of the last token.
+// The result of a model is some logits of the last token.
 const someLogits = 8
 
-// token is that of a position.
+// token returns the token of a position.
 func token(position, vocab int) int { return position * 37 % vocab }
 
-// decoder is a model of package lm, which takes numbers of tokens.
+// decoder is a model of package lm that runs tokens.
 type decoder struct {
 	model   *lm.Model
 	session *lm.Session
@@ -75,10 +77,10 @@ func openDecoder(c *Case, dir string, threads int) (*decoder, error) {
 	return &decoder{m, s}, err
 }
 
-// modelContext is how many positions a case may take, with as many calls as there are turns for.
+// modelContext returns how many positions a case needs, with as many calls as turns have time for.
 func modelContext(c *Case) int { return c.Lk + max(c.Lq, 2048) }
 
-// step takes tokens through the model, or begins anew with 0.
+// step runs tokens through the model, or begins anew if n is 0.
 func (d *decoder) step(n int) ([]float32, error) {
 	if n == 0 {
 		return nil, d.session.Truncate(0)
@@ -94,27 +96,27 @@ func (d *decoder) step(n int) ([]float32, error) {
 	return logits[:someLogits], nil
 }
 
-// Close gives the model's memory back.
+// Close frees the model's memory.
 func (d *decoder) Close() error { return d.model.Close() }
 
-// closeModel gives the memory of the case before back.
+// closeModel frees the memory of the model of the case before.
 func closeModel() {
 	if opened != nil {
-		_ = opened.Close() // it was measured
+		_ = opened.Close() // it is only measured
 	}
 	opened = nil
 }
 
-// stepper takes tokens through a model after those before.
+// stepper runs tokens through a model after earlier ones.
 type stepper interface {
 	step(n int) (logits []float32, err error)
 	io.Closer
 }
 
-// opened is the model of a worker, which has one at a time.
+// opened is the open model of a worker, which has one at a time.
 var opened io.Closer
 
-// modelCalls are the calls of a case: prompts begin anew, and decoding goes on.
+// modelCalls returns the calls of a case: prompts begin anew, and decoding continues.
 func modelCalls(c *Case, s stepper) (call func() error, result func() []float32, err error) {
 	opened = s
 	var first []float32

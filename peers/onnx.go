@@ -10,22 +10,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// onnxModel is a graph of operators, with constants and what it reads and writes.
+// onnxModel is a graph of operators, with constants, inputs and outputs.
 type onnxModel struct {
 	nodes           []onnxNode
 	constants       []onnxValue
 	inputs, outputs []onnxValue
 }
 
-// onnxNode is an operator. An input without a name is left out.
+// onnxNode is an operator. An input without a name is omitted.
 type onnxNode struct {
 	op              string
-	standard        bool // or one of ONNX Runtime's own
+	standard        bool // or an operator of ONNX Runtime's own
 	inputs, outputs []string
 	attributes      []onnxAttribute
 }
 
-// onnxAttribute is a text, or a fraction, or else a number.
+// onnxAttribute is a string if that is not empty, otherwise a fraction if that is not 0, otherwise
+// an integer.
 type onnxAttribute struct {
 	name     string
 	number   int
@@ -37,7 +38,7 @@ type onnxValue struct {
 	name     string
 	kind     uint64  // of elements
 	dims     []int64 // -1: any
-	constant []byte  // what is part of the model; nil for none
+	constant []byte  // part of the model; nil for none
 }
 
 // Kinds of elements.
@@ -49,11 +50,10 @@ const (
 	onnxFloat16 = 10
 )
 
-// onnxDomain is that of operators beyond the standard.
+// onnxDomain is the domain of operators beyond the standard.
 const onnxDomain = "com.microsoft"
 
-// encode returns the model in ONNX's protobuf format. The numbers of fields are those of
-// onnx.proto.
+// encode returns the model in ONNX's protobuf format. Numbers of fields are from onnx.proto.
 func (m *onnxModel) encode() []byte {
 	var graph []byte
 	for _, n := range m.nodes {
@@ -117,7 +117,7 @@ func (v onnxValue) encode() []byte {
 		message(1, numberField(1, v.kind), message(2, shape))))
 }
 
-// tensor is a constant.
+// tensor encodes a constant.
 func (v onnxValue) tensor() (t []byte) {
 	for _, d := range v.dims {
 		t = append(t, numberField(1, uint64(d))...)
@@ -125,7 +125,7 @@ func (v onnxValue) tensor() (t []byte) {
 	return slices.Concat(t, numberField(2, v.kind), textField(8, v.name), message(9, v.constant))
 }
 
-// message is a field that is a message of these fields.
+// message encodes a field that is a message of these fields.
 func message(field protowire.Number, fields ...[]byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType),
 		slices.Concat(fields...))

@@ -11,10 +11,10 @@ import (
 	"github.com/seed-1415985d/attn/safetensors"
 )
 
-// onnxBERT writes a BERT with the operators that the optimizer of onnxruntime.transformers puts
-// together of an exported one. With integers, it is what quantize_dynamic of
-// onnxruntime.quantization makes of that: inputs as bytes with a scale and a zero point found in
-// each call, weights as signed bytes with one scale a matrix.
+// onnxBERT writes a BERT with the operators into which the optimizer of onnxruntime.transformers
+// fuses an exported one. With integers, it is the result of quantize_dynamic of
+// onnxruntime.quantization on that: inputs as bytes with a scale and a zero point found in each
+// call, weights as signed bytes with one scale for a matrix.
 type onnxBERT struct {
 	onnxModel
 	file     *safetensors.File
@@ -50,7 +50,7 @@ func (b *onnxBERT) standard(op string, in, out []string, attributes ...onnxAttri
 	b.nodes = append(b.nodes, onnxNode{op, true, in, out, attributes})
 }
 
-// embeddings makes x, and of the mask the lengths of the texts.
+// embeddings adds the nodes of x, and of the lengths of the texts from the mask.
 func (b *onnxBERT) embeddings(hidden int64) {
 	in := []string{"ids", "segments"}
 	for _, name := range []string{"word_embeddings.weight", "position_embeddings.weight",
@@ -63,7 +63,7 @@ func (b *onnxBERT) embeddings(hidden int64) {
 		onnxAttribute{name: "epsilon", fraction: epsilon})
 }
 
-// encoder is a layer, whose output it names.
+// encoder adds a layer and returns the name of its output.
 func (b *onnxBERT) encoder(x string, hidden, ffn, heads int) string {
 	d := int64(hidden)
 	attended := b.attention(x, hidden, heads)
@@ -77,7 +77,7 @@ func (b *onnxBERT) encoder(x string, hidden, ffn, heads int) string {
 		bertLayer+"output.LayerNorm", bertLayer+"output.dense.bias")
 }
 
-// attention has the three matrices of its inputs side by side.
+// attention adds attention. The three matrices of its inputs are side by side.
 func (b *onnxBERT) attention(x string, hidden, heads int) string {
 	n := 3 * hidden
 	weights, biases := make([]float32, hidden*n), []float32{}
@@ -107,7 +107,7 @@ func (b *onnxBERT) attention(x string, hidden, heads int) string {
 	return out
 }
 
-// product multiplies by a matrix, without its bias.
+// product adds a product by a matrix, without its bias.
 func (b *onnxBERT) product(x, name string, in, out int) string {
 	stored := b.tensor(fmt.Sprintf(name+".weight", b.layer))
 	if b.err != nil {
@@ -135,7 +135,7 @@ func (b *onnxBERT) product(x, name string, in, out int) string {
 	return y
 }
 
-// skip is the norm of a product with its bias and what is added.
+// skip adds the norm of the sum of a product, its bias and add.
 func (b *onnxBERT) skip(x, add string, d int64, norm, bias string) string {
 	y := b.named(norm)
 	b.node("SkipLayerNormalization", []string{x, add, b.at(norm+".weight", d), b.at(norm+".bias", d),
@@ -149,7 +149,7 @@ func (b *onnxBERT) quantize(x string) (q, scale, zero string) {
 	return q, scale, zero
 }
 
-// named is a name of this layer.
+// named returns a name in this layer.
 func (b *onnxBERT) named(name string) string { return fmt.Sprintf("%d %s", b.layer, name) }
 
 // tensor reads weights.
@@ -168,7 +168,7 @@ func (b *onnxBERT) tensor(name string) []float32 {
 	return x
 }
 
-// floats makes a constant of a tensor.
+// floats adds a constant of a tensor.
 func (b *onnxBERT) floats(name string, dims ...int64) string {
 	x := b.tensor(name)
 	if dims[0] < 0 {
@@ -177,7 +177,7 @@ func (b *onnxBERT) floats(name string, dims ...int64) string {
 	return b.put(onnxValue{name, onnxFloat, dims, bytesOf(x)})
 }
 
-// at makes a constant of a tensor of this layer.
+// at adds a constant of a tensor of this layer.
 func (b *onnxBERT) at(name string, size int64) string {
 	return b.floats(fmt.Sprintf(name, b.layer), size)
 }
@@ -191,7 +191,7 @@ func (b *onnxBERT) put(v onnxValue) string {
 	return v.name
 }
 
-// bytes makes constants of a matrix: integers, a scale and a zero point of 0.
+// bytes adds constants of a matrix: integers, a scale and a zero point of 0.
 func (b *onnxBERT) bytes(name string, in, out int, x []float32) (w, scale, zero string) {
 	top := float32(0)
 	for _, e := range x {

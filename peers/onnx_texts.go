@@ -11,7 +11,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// ortEncoder makes vectors of texts: the mean of their tokens' rows, with length 1.
+// ortEncoder computes embeddings of texts: the mean of their tokens' rows, with length 1.
 type ortEncoder struct {
 	session *ort.DynamicAdvancedSession
 	texts   [][]int32
@@ -20,11 +20,11 @@ type ortEncoder struct {
 	dst     []float32
 }
 
-// ortBatches are how many texts are computed together: sorted by their length, and filled up to the
-// longest. Which one is the fastest depends on the model.
+// ortBatches are sizes of batches. Texts are sorted by length and padded to the longest in a batch.
+// Which size is fastest depends on the model.
 var ortBatches = []int{1, 4, 8, 32}
 
-// ortTexts are the vectors of a case's texts, by the fastest of the batches.
+// ortTexts computes the embeddings of a case's texts with the fastest size of batches.
 func ortTexts(c *Case, dir string, integers bool, threads int) (call func() error,
 	result func() []float32, err error) {
 	b, err := newONNXBERT(c, dir)
@@ -53,10 +53,10 @@ func ortTexts(c *Case, dir string, integers bool, threads int) (call func() erro
 	return func() error { return e.encode(size) }, func() []float32 { return e.dst }, err
 }
 
-// Close gives the model's memory back.
+// Close frees the model's memory.
 func (e *ortEncoder) Close() error { return e.session.Destroy() }
 
-// fastest tries the sizes of batches, after a call that makes room.
+// fastest tries the sizes of batches, after a call that allocates memory.
 func (e *ortEncoder) fastest() (best int, err error) {
 	least := time.Duration(math.MaxInt64)
 	if err := e.batch(e.order[len(e.order)-1:]); err != nil {
@@ -74,7 +74,7 @@ func (e *ortEncoder) fastest() (best int, err error) {
 	return best, nil
 }
 
-// encode makes all vectors, by batches of a number of texts.
+// encode computes all embeddings, in batches of size texts.
 func (e *ortEncoder) encode(size int) error {
 	for batch := range slices.Chunk(e.order, size) {
 		if err := e.batch(batch); err != nil {
@@ -114,7 +114,7 @@ func (e *ortEncoder) batch(texts []int) error {
 	return nil
 }
 
-// mean has the length 1.
+// mean computes the mean with length 1.
 func (e *ortEncoder) mean(dst, rows []float32, n int) {
 	clear(dst)
 	for row := range slices.Chunk(rows[:n*e.hidden], e.hidden) {

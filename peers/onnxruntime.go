@@ -16,8 +16,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a
-// cache, with MatMulNBits, and with a graph of operators for a BERT.
+// onnxRuntime computes with MultiHeadAttention, with GroupQueryAttention for causal cases and cases
+// with a cache, with MatMulNBits, and with a graph of operators for a BERT.
 type onnxRuntime struct{}
 
 func openONNXRuntime() (library, error) {
@@ -59,23 +59,23 @@ func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func(
 		return nil, nil, err
 	}
 	call := func() error {
-		defer runtime.KeepAlive(m) // the session does not keep what it reads and writes
+		defer runtime.KeepAlive(m) // the session does not keep its inputs and outputs alive
 		return session.Run()
 	}
 	return call, m.result, nil
 }
 
-// ortModel is a model of one operator and what it reads and writes.
+// ortModel is a model of one operator with its inputs and outputs.
 type ortModel struct {
 	onnxModel
 	op     onnxNode
 	c      *Case
-	values []ort.Value // of inputs that have a name, then of outputs
+	values []ort.Value // of named inputs, then of outputs
 	out    []byte
 	err    error
 }
 
-// multiHead takes tokens, in each of which the heads are side by side.
+// multiHead adds attention over tokens with heads side by side.
 func (m *ortModel) multiHead(in inputs) {
 	c := m.c
 	m.op.op = "MultiHeadAttention"
@@ -89,11 +89,11 @@ func (m *ortModel) multiHead(in inputs) {
 	m.output(onnxFloat)
 }
 
-// grouped appends a number of last tokens to a cache of the case's type that has the
-// others, and attends to all. The cache is input and output: it stays where it is.
+// grouped appends the last tokens to a cache of the case's type that has the others, and computes
+// attention over all. The cache is input and output: it stays in place.
 func (m *ortModel) grouped(in inputs, fresh int) {
 	c := m.c
-	kind, encode := uint64(onnxFloat), bytesOf[float32] // of all but the cache
+	kind, encode := uint64(onnxFloat), bytesOf[float32] // of everything except the cache
 	cached, k, v := uint64(onnxFloat), bytesOf(in.k), bytesOf(in.v)
 	var scales [2]float32
 	bits := c.bits()
@@ -157,7 +157,7 @@ func (m *ortModel) matrix(in inputs) {
 	m.output(onnxFloat)
 }
 
-// last returns the last tokens of keys or values, heads side by side in each.
+// last returns the last tokens of keys or values, with heads side by side.
 func (m *ortModel) last(x []float32, n int) []float32 {
 	c := m.c
 	y := byTokens(x, c.Batch, c.KV, c.Lk, c.Dim)
@@ -218,8 +218,8 @@ func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
 		m.values[len(in):], options)
 }
 
-// ortOptions are those of all sessions. Threads wait for work by spinning; so they stop when a call
-// ends, and disturb nobody else's turn.
+// ortOptions are the options of all sessions. Threads wait for work by spinning; they stop when a
+// call ends, so that they do not disturb other peers' turns.
 func ortOptions(threads int) (*ort.SessionOptions, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
@@ -243,7 +243,7 @@ func (m *ortModel) result() []float32 {
 	return byTokens(x, c.Batch, c.Lq, c.Heads, c.Dim)
 }
 
-// byTokens turns [B, H, L, D] into [B, L, H, D], and the other way round.
+// byTokens turns [B, H, L, D] into [B, L, H, D], and back.
 func byTokens(x []float32, batch, heads, length, d int) []float32 {
 	y := make([]float32, 0, len(x))
 	for i := range batch {
@@ -264,8 +264,8 @@ func halves(x []float32) []byte {
 	return b
 }
 
-// toIntegers rounds to integers of one scale: with a scale for each channel, the operator is
-// slower. Two of 4 bits are a byte, the first in its lower half, each 8 more than its value.
+// toIntegers rounds to integers with one scale: with a scale for each channel the operator is
+// slower. A byte has two integers of 4 bits, the first in its lower half, each 8 above its value.
 func toIntegers(x []float32, bits int) (b []byte, scale float32) {
 	top := float64(int(1)<<(bits-1) - 1)
 	for _, e := range x {
@@ -283,12 +283,12 @@ func toIntegers(x []float32, bits int) (b []byte, scale float32) {
 	return b[:len(b)/2], scale
 }
 
-// bytesOf is the memory of x.
+// bytesOf returns the memory of x.
 func bytesOf[T float32 | int32](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// onnxBlocks are the weights as ONNX Runtime has them: two that follow each other in a byte.
+// onnxBlocks returns the weights in ONNX Runtime's layout: two neighbours in a byte.
 func onnxBlocks(x []float32) (data []byte, scales []float32) {
 	for block := range slices.Chunk(x, blockInputs) {
 		n, scale := codes(block)

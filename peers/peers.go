@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 )
 
-// peer is attn, or what a program could take instead.
+// peer is attn, or a library that a program could use instead.
 type peer struct {
 	name   string
 	key    string // for its worker
 	open   func() (library, error)
-	python bool // a worker in Python
+	python bool // its worker is in Python
 	about  string
 }
 
@@ -59,7 +59,7 @@ func peerOf(key string) *peer {
 	return nil
 }
 
-// process is a worker that runs.
+// process is a running worker.
 type process struct {
 	client
 	command *exec.Cmd
@@ -69,7 +69,7 @@ type process struct {
 //go:embed worker.py
 var workerPy []byte
 
-// start runs a worker; the error is lacking if the peer is not on this machine.
+// start starts a worker; the error is lacking if the peer is not on this machine.
 func (p *peer) start(threads int, dir string) (*process, error) {
 	if !p.python {
 		program, err := os.Executable()
@@ -86,7 +86,7 @@ func (p *peer) start(threads int, dir string) (*process, error) {
 	why := lacking("there is no Python")
 	for _, python := range pythons() {
 		args := append(python, script, p.key, fmt.Sprint(threads))
-		// what calls it has several threads already
+		// the calls have several threads already
 		w, err := launch(args, fmt.Sprintf("OMP_NUM_THREADS=%d", threads), "OPENBLAS_NUM_THREADS=1")
 		if !errors.As(err, &why) {
 			return w, err
@@ -95,7 +95,7 @@ func (p *peer) start(threads int, dir string) (*process, error) {
 	return nil, why + "; -setup gets a Debian with PyTorch and NumPy"
 }
 
-// launch runs a worker and asks who it is.
+// launch starts a worker and asks for its name and version.
 func launch(args []string, environment ...string) (*process, error) {
 	p := &process{command: exec.Command(args[0], args[1:]...)}
 	p.command.Env = append(os.Environ(), environment...)

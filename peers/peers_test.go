@@ -20,7 +20,7 @@ import (
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
-// Small cases with what the real ones have: several blocks of rows, groups, one query.
+// Small cases with the features of the real ones: several blocks of rows, groups, one query.
 var small = []Case{
 	{"full", 2, 3, 3, 150, 200, 16, false, "f32"},
 	{"causal", 1, 2, 2, 200, 200, 16, true, "f32"},
@@ -45,7 +45,7 @@ func init() {
 	berts["tinybert"] = embed.Sizes{Layers: 2, Hidden: 64, Heads: 4, FFN: 128, Vocab: 300}
 }
 
-// Each peer that is on this machine computes what attn does, on one thread and on two.
+// Each peer on this machine computes the same as attn, on one thread and on two.
 func TestPeers(t *testing.T) {
 	for i := range peers {
 		for _, threads := range []int{1, 2} {
@@ -106,7 +106,7 @@ func testPeer(t *testing.T, p *peer, threads int) {
 	}
 }
 
-// logitsOf are those of attn, of a model.
+// logitsOf returns attn's logits of a model.
 func logitsOf(t *testing.T, c *Case, dir string) []float32 {
 	d, err := openDecoder(c, dir, 1)
 	if err != nil {
@@ -125,7 +125,7 @@ func logitsOf(t *testing.T, c *Case, dir string) []float32 {
 	return logits
 }
 
-// What a model's work is, is near what is published of one: Qwen2.5-0.5B has 494 million weights.
+// The work of a model is close to the published size: Qwen2.5-0.5B has 494 million weights.
 func TestModelWork(t *testing.T) {
 	prompt := Case{"", 1, 1, 1, 512, 0, 1, true, "0.5b Q8_0"}
 	embedding := 151936 * 896.
@@ -138,8 +138,8 @@ func TestModelWork(t *testing.T) {
 	}
 }
 
-// Keys and values that few bits hold exactly show whether elements lie where ONNX Runtime looks for
-// them: rounding hides that.
+// Keys and values that few bits represent exactly show whether elements are where ONNX Runtime
+// expects them; rounding would hide that.
 func TestONNXRuntimeExact(t *testing.T) {
 	for _, kind := range []string{"i8", "i4"} {
 		k := Case{"exact", 1, 4, 2, 1, 300, 32, false, kind}
@@ -147,7 +147,7 @@ func TestONNXRuntimeExact(t *testing.T) {
 		for i := range in.k {
 			in.k[i], in.v[i] = float32(i*i%15-7), float32(i*7%15-7)
 		}
-		if k.bits() == 8 { // the largest element sets the scale
+		if k.bits() == 8 { // the largest element determines the scale
 			in.k[0], in.v[0] = 127, 127
 		}
 		want, err := in.reference(&k)
@@ -175,7 +175,7 @@ func TestONNXRuntimeExact(t *testing.T) {
 	}
 }
 
-// overwriteGarbage makes calls fail that need memory which nothing keeps.
+// overwriteGarbage overwrites freed memory, so that calls fail that still need it.
 func overwriteGarbage() {
 	runtime.GC()
 	var kept [][]int32
@@ -191,8 +191,7 @@ func overwriteGarbage() {
 	runtime.KeepAlive(kept)
 }
 
-// connect starts a worker: for a library in this process, since the program of the tests is no
-// worker.
+// connect starts a worker: for a library in this process, since the test's program is no worker.
 func connect(t *testing.T, p *peer, threads int, dir string) (*client, error) {
 	if p.python {
 		w, err := p.start(threads, dir)
@@ -216,7 +215,7 @@ func pipe(t *testing.T, open func() (library, error), threads int) (io.WriteClos
 	return in, answers
 }
 
-// A result that is wrong, or from a worker that fails, ends the measurement and says whose it is.
+// A wrong result, or a worker that fails, ends the measurement with an error that names the peer.
 func TestCompareRefuses(t *testing.T) {
 	c := &small[0]
 	m := &measurement{dir: t.TempDir(), report: new(Report)}
@@ -267,7 +266,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// What is missing is left out of the measurement and named, with what to do about it.
+// The measurement leaves out missing peers and names them, with what to do about it.
 func TestMissing(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // os.UserCacheDir on Linux
 	t.Setenv("HOME", t.TempDir())
@@ -351,8 +350,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// Files are written and read again; cases that are measured again replace those of the same machine
-// only.
+// Files are written and read again; cases that are measured again replace only those of the same
+// machine.
 func TestWriteAndAdopt(t *testing.T) {
 	dir := t.TempDir()
 	if r, err := read(dir); r != nil || err != nil {
@@ -386,8 +385,8 @@ func TestWriteAndAdopt(t *testing.T) {
 	}
 }
 
-// The newest report is first, each machine has one, and the tables show a case of the newest
-// machine that measured it.
+// The newest report is first, each machine has one, and tables show a case of the newest machine
+// that measured it.
 func TestElsewhere(t *testing.T) {
 	const only, both = "64 texts, MiniLM", "bert"
 	other := func(best float64) *Report {
@@ -430,7 +429,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// The committed tables and picture are those that the committed measurement makes, as does -draw.
+// The committed tables and picture are what -draw makes of the committed measurement.
 func TestDocumentsAreCurrent(t *testing.T) {
 	const docs = "../docs"
 	dir := t.TempDir()
@@ -459,8 +458,8 @@ func TestDocumentsAreCurrent(t *testing.T) {
 	}
 }
 
-// At most six cases are in the picture, all of them are cases, some may be of another machine, and
-// letters have 12 pixels where it is shown 880 wide.
+// The picture has at most six cases, all of which exist, some perhaps of another machine, and
+// letters of 12 pixels where it is shown 880 pixels wide.
 func TestPicture(t *testing.T) {
 	here, other := written(), written()
 	here.Results, other.Results = nil, nil

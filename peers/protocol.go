@@ -14,22 +14,23 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// Each peer runs in a process of its own for each number of threads, so that none shares a garbage
-// collector, a heap or threads with another. It takes requests as lines of JSON and answers each
-// with a line: first, unasked, who it is. worker.py speaks the same.
+// Each peer runs in a process of its own for each number of threads, so that it shares no garbage
+// collector, heap or threads with others. It reads requests as lines of JSON and answers each with
+// a line; before the first request it writes its name and version. worker.py uses the same
+// protocol.
 
 // request prepares a case, or measures the case that was prepared last.
 type request struct {
 	Case    *Case   `json:"case,omitempty"`
-	Dir     string  `json:"dir,omitempty"`    // where the inputs are
-	Output  string  `json:"output,omitempty"` // where to write the result
+	Dir     string  `json:"dir,omitempty"`    // the folder of the inputs
+	Output  string  `json:"output,omitempty"` // the file for the result
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
 type answer struct {
 	Version string          `json:"version,omitempty"`
 	Times   []time.Duration `json:"times,omitempty"` // nanoseconds of each call
-	// why the peer does not have the case, or is not there at all
+	// why the peer does not support the case, or is not on this machine
 	Lacking string `json:"lacking,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
@@ -37,16 +38,16 @@ type answer struct {
 // library is a peer that Go programs can call.
 type library interface {
 	version() string
-	// prepare returns the call to measure, and what reads its result as [B, H, L, D].
+	// prepare returns the call to measure, and a function that reads its result as [B, H, L, D].
 	prepare(c *Case, in inputs, threads int) (call func() error, result func() []float32, err error)
 }
 
-// lacking is why a peer does not have a case, or why it is not there.
+// lacking says why a peer does not support a case, or why it is missing.
 type lacking string
 
 func (l lacking) Error() string { return string(l) }
 
-// serve is a worker. It keeps what libraries print out of its answers.
+// serve runs a worker. Its answers are free of what libraries print.
 func serve(in io.Reader, out io.Writer, open func() (library, error), threads int) error {
 	answers := json.NewEncoder(out)
 	lib, err := open()
@@ -86,8 +87,8 @@ type worker struct {
 	lib     library
 	threads int
 	call    func() error
-	took    time.Duration  // by the first call
-	flush   *limits.Memory // read between calls that read all of their operands from memory
+	took    time.Duration  // of the first call
+	flush   *limits.Memory // read between calls that read all operands from memory
 }
 
 func (w *worker) do(r request) (times []time.Duration, err error) {
@@ -119,12 +120,12 @@ func (w *worker) prepare(r request) error {
 	return writeFloats(r.Output, result())
 }
 
-// flushBytes is far more than a cache holds. A result of the last level could otherwise come from
-// the call before.
+// flushBytes is far more than a cache holds. Otherwise the last level could still have the operands
+// of the call before.
 const flushBytes = 128 << 20
 
-// turn calls once to get warm, unless that takes longer than a turn, and then for so long, at least
-// once.
+// turn makes one call to warm up, unless that takes longer than a turn, and then calls for a turn,
+// at least once.
 func (w *worker) turn(long time.Duration) (times []time.Duration, err error) {
 	if w.took < long {
 		if err := w.call(); err != nil {
@@ -144,7 +145,7 @@ type client struct {
 	answers  *bufio.Reader
 }
 
-// ask waits for an answer; if it says that something is lacking, that is the error.
+// ask waits for an answer. The error is lacking if the answer says that something is missing.
 func (c *client) ask(r *request) (a answer, err error) {
 	if r != nil {
 		if err := json.NewEncoder(c.requests).Encode(r); err != nil {

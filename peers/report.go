@@ -19,14 +19,14 @@ import (
 // Report is everything that was measured.
 type Report struct {
 	measure.Environment
-	Note    string     `json:"note,omitempty"` // what else one has to know of the machine
+	Note    string     `json:"note,omitempty"` // what else readers need to know of the machine
 	Peers   []PeerInfo `json:"peers"`
 	Results []Result   `json:"results"`
-	// Elsewhere is what other machines measured, each of them once, the newest first.
+	// Elsewhere is the reports of other machines, one for each, the newest first.
 	Elsewhere []*Report `json:"elsewhere,omitempty"`
 }
 
-// PeerInfo says which version was measured, or why none was.
+// PeerInfo is the version of a peer, or why it was not measured.
 type PeerInfo struct {
 	Name    string `json:"name"`
 	About   string `json:"about"`
@@ -44,8 +44,8 @@ func newReport(cpu string) *Report {
 	return r
 }
 
-// adopt takes the cases of an earlier report of the same machine and the same peers, so that some
-// can be measured again.
+// adopt adds the cases of an earlier report of the same machine and the same peers, so that some
+// cases can be measured again.
 func (r *Report) adopt(old *Report) {
 	if !r.sameMachine(old) || r.Go != old.Go || !slices.Equal(r.Peers, old.Peers) {
 		return
@@ -63,8 +63,8 @@ func (r *Report) sameMachine(x *Report) bool {
 	return r.CPU == x.CPU && r.GOARCH == x.GOARCH && r.NumCPU == x.NumCPU
 }
 
-// join puts a new report before the earlier ones, and in the place of one of the same machine,
-// whose other cases it adopts. The newest report is first.
+// join adds a new report as the first one. It replaces a report of the same machine, whose other
+// cases it adopts.
 func (r *Report) join(fresh *Report) *Report {
 	for _, x := range append([]*Report{r}, r.Elsewhere...) {
 		if x.sameMachine(fresh) {
@@ -99,7 +99,7 @@ func filter[T any](list []T, keep func(T) bool) (kept []T) {
 	return kept
 }
 
-// result returns what a peer took, or nil.
+// result returns a peer's result, or nil.
 func (r *Report) result(c, name string, threads int) *Result {
 	for i := range r.Results {
 		if x := &r.Results[i]; x.Case == c && x.Peer == name && x.Threads == threads {
@@ -109,7 +109,7 @@ func (r *Report) result(c, name string, threads int) *Result {
 	return nil
 }
 
-// threads are the numbers of threads that were measured.
+// threads returns the numbers of threads that were measured.
 func (r *Report) threads() (counts []int) {
 	for _, x := range r.Results {
 		if !slices.Contains(counts, x.Threads) {
@@ -120,17 +120,17 @@ func (r *Report) threads() (counts []int) {
 	return counts
 }
 
-// compared are the cases that another peer than attn has, on a number of threads.
+// compared returns the cases that a peer other than attn has, for a number of threads.
 func (r *Report) compared(threads int) []Case {
 	return filter(cases, func(c Case) bool { return r.fastest(c.Name, threads) != nil })
 }
 
-// present are the peers that were measured.
+// present returns the peers that were measured.
 func (r *Report) present() []PeerInfo {
 	return filter(r.Peers, func(p PeerInfo) bool { return p.Missing == "" })
 }
 
-// fastest returns the best of the others.
+// fastest returns the best result of the other peers.
 func (r *Report) fastest(c string, threads int) (best *Result) {
 	for _, p := range r.present() {
 		x := r.result(c, p.Name, threads)
@@ -198,7 +198,7 @@ func (r *Report) aside(w io.Writer) {
 	r.wins(w)
 }
 
-// measuredPeers are those that have results of some of the cases.
+// measuredPeers returns the peers that have results for some of the cases.
 func (r *Report) measuredPeers(of []Case) []PeerInfo {
 	return filter(r.present(), func(p PeerInfo) bool {
 		return slices.ContainsFunc(r.Results, func(x Result) bool {
@@ -235,8 +235,8 @@ least time of the fastest other peer as a multiple of attn's; below 1 that peer 
 picture shows some of the cases, as shares of the limit.
 `
 
-// tables writes the cases of a number of threads: those in float32, which most peers have, and the
-// others, which few have.
+// tables writes the cases for a number of threads: first those in float32, which most peers have,
+// then the others.
 func (r *Report) tables(w io.Writer, threads int) {
 	heading := count(threads, "thread")
 	fmt.Fprintf(w, "\n## %s\n", strings.ToUpper(heading[:1])+heading[1:])
@@ -247,7 +247,7 @@ func (r *Report) tables(w io.Writer, threads int) {
 	}
 }
 
-// table has a row for each case, and a column for each peer that has one of them.
+// table has a row for each case, and a column for each peer with one of them.
 func (r *Report) table(w io.Writer, threads int, rows []Case) {
 	if rows == nil {
 		return
@@ -286,10 +286,10 @@ func (r *Report) table(w io.Writer, threads int, rows []Case) {
 	}
 }
 
-// even is how far apart two times have to be for one to be called faster.
+// even is the ratio from which on one of two times is called faster.
 const even = 1.05
 
-// wins says plainly where attn is not the fastest.
+// wins writes the cases in which attn is not the fastest.
 func (r *Report) wins(w io.Writer) {
 	fmt.Fprint(w, "\n## Where another is as fast or faster\n\n")
 	none := true
@@ -333,7 +333,7 @@ func read(dir string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// write leaves all files in a folder.
+// write writes all files of a report to a folder.
 func (r *Report) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// folder is where -setup puts what it downloads.
+// folder returns the folder for what -setup downloads.
 func folder() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -20,8 +20,8 @@ func folder() string {
 	return filepath.Join(cache, "attn-peers")
 }
 
-// findONNXRuntime returns the shared library for this system, out of a package that has it for
-// several.
+// findONNXRuntime returns the shared library for this system, out of a package with libraries for
+// several systems.
 func findONNXRuntime() (string, error) {
 	system, arch := runtime.GOOS, runtime.GOARCH
 	if system == "windows" {
@@ -38,18 +38,17 @@ func findONNXRuntime() (string, error) {
 	return found[0], nil
 }
 
-// systemPythons are tried in this order. The second is where a distribution's modules are, if
-// somebody put another in the way.
+// systemPythons are tried in this order. The second has the distribution's modules even if another
+// Python comes first.
 var systemPythons = []string{"python3", "/usr/bin/python3"}
 
-// pythons are commands that run Python: that of the Debian which -setup put there, then the
-// system's.
+// pythons returns commands that run Python: in the Debian of -setup, then the system's.
 func pythons() (commands [][]string) {
 	debian := filepath.Join(folder(), "debian", "usr")
 	loaders, _ := filepath.Glob(filepath.Join(debian, "lib", "*-linux-gnu", "ld-linux-*"))
 	for _, loader := range loaders {
-		// Its own loader and libraries: so it runs without root's rights, and sees the machine as
-		// everybody does.
+		// With its own loader and libraries it runs without root's rights, and sees the machine as any
+		// program does.
 		libraries := filepath.Dir(loader)
 		search := strings.Join([]string{filepath.Join(libraries, "openblas-pthread"), libraries,
 			filepath.Join(debian, "lib")}, ":")
@@ -64,8 +63,8 @@ func pythons() (commands [][]string) {
 	return commands
 }
 
-// setup downloads the peers that are no Go modules, each unless it is there, and shows the
-// commands. It says what they need before it downloads anything.
+// setup downloads the peers that are not Go modules, unless they exist, and prints the commands. It
+// says what they need before it downloads anything.
 func setup(say io.Writer) error {
 	if err := canSetUp(runtime.GOOS, os.Geteuid(), exec.LookPath); err != nil {
 		return err
@@ -76,7 +75,7 @@ func setup(say io.Writer) error {
 	return errors.Join(setupONNXRuntime(say), setupLlama(say), setupDebian(say))
 }
 
-// canSetUp reports what is missing for the downloads that are not there yet.
+// canSetUp reports what is missing for the remaining downloads.
 func canSetUp(system string, user int, find func(string) (string, error)) error {
 	tools := []string{"npm", "tar"}
 	if _, err := findONNXRuntime(); err == nil {
@@ -102,13 +101,13 @@ func canSetUp(system string, user int, find func(string) (string, error)) error 
 	return nil
 }
 
-// hasDebian reports whether the small Debian is there.
+// hasDebian reports whether the small Debian exists.
 func hasDebian() bool {
 	_, err := os.Stat(filepath.Join(folder(), "debian"))
 	return err == nil
 }
 
-// setupONNXRuntime takes the package for Node.js, which has the library for each system.
+// setupONNXRuntime downloads the package for Node.js, which has the library for each system.
 func setupONNXRuntime(say io.Writer) error {
 	if _, err := findONNXRuntime(); err == nil {
 		return nil
@@ -131,7 +130,7 @@ func setupDebian(say io.Writer) error {
 	if hasDebian() {
 		return nil
 	}
-	os.RemoveAll(filepath.Join(folder(), "part")) // of a setup that failed
+	os.RemoveAll(filepath.Join(folder(), "part")) // left by a setup that failed
 	if err := command(say, "debootstrap", "--variant=minbase",
 		"--include=python3-numpy,python3-torch,libopenblas0-pthread", "trixie", "part"); err != nil {
 		return err
@@ -139,7 +138,7 @@ func setupDebian(say io.Writer) error {
 	return os.Rename(filepath.Join(folder(), "part"), filepath.Join(folder(), "debian"))
 }
 
-// command runs a tool in the folder and shows what it prints.
+// command runs a tool in the folder and prints its output.
 func command(say io.Writer, name string, args ...string) error {
 	fmt.Fprintln(say, "+", name, strings.Join(args, " "))
 	c := exec.Command(name, args...)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// What setup needs is said before anything is downloaded.
+// setup says what it needs before it downloads anything.
 func TestSetupSaysWhatItNeeds(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nothing is there yet
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // a folder without downloads
 	t.Setenv("HOME", t.TempDir())
 	has := func(tools string) func(string) (string, error) {
 		return func(tool string) (string, error) {

@@ -17,11 +17,11 @@ import (
 	"github.com/seed-1415985d/attn/models/embed"
 )
 
-// Texts become vectors by a BERT of random weights, of the shape of a published one. A case is one
-// call for as many texts as it has queries, of 8 to 512 tokens; a vector has as many numbers as its
-// dimension.
+// Texts become embeddings by a BERT with random weights, of a published shape. A case is one call
+// for as many texts as it has queries, of 8 to 512 tokens; its dimension is the size of an
+// embedding.
 
-// bert is the shape of a case, if it is of texts.
+// bert returns the shape of a case, if it is one of texts.
 func (c *Case) bert() (shape embed.Sizes, integers, ok bool) {
 	name, kind, _ := strings.Cut(c.Type, " ")
 	shape, ok = berts[name]
@@ -33,7 +33,7 @@ var berts = map[string]embed.Sizes{
 	"base":   {Layers: 12, Hidden: 768, Heads: 12, FFN: 3072, Vocab: 30522},
 }
 
-// longestText is how many positions each of them has.
+// longestText is the number of positions of the models.
 const longestText = 512
 
 const (
@@ -44,7 +44,8 @@ const (
 	epsilon    = 1e-12
 )
 
-// textsOf are the tokens of a case's texts. The logarithms of the lengths are uniform.
+// textsOf returns the tokens of a case's texts. The logarithms of the lengths are uniformly
+// distributed.
 func (c *Case) textsOf() [][]int32 {
 	s, _, _ := c.bert()
 	source := rand.New(rand.NewPCG(1, 2))
@@ -60,7 +61,7 @@ func (c *Case) textsOf() [][]int32 {
 	return texts
 }
 
-// textsWork is two operations for each multiply-add of texts without padding.
+// textsWork returns two operations for each multiply-add of texts without padding.
 func (c *Case) textsWork() (work float64) {
 	s, _, _ := c.bert()
 	for _, text := range c.textsOf() {
@@ -70,7 +71,7 @@ func (c *Case) textsWork() (work float64) {
 	return work
 }
 
-// bertShapes are the tensors of a case's model.
+// bertShapes returns the tensors of a case's model.
 func (c *Case) bertShapes() map[string][]int {
 	s, _, _ := c.bert()
 	d, f := s.Hidden, s.FFN
@@ -93,13 +94,13 @@ func (c *Case) bertShapes() map[string][]int {
 	return shapes
 }
 
-// bertPath is the folder of a case's model.
+// bertPath returns the folder of a case's model.
 func (c *Case) bertPath(dir string) string {
 	name, _, _ := strings.Cut(c.Type, " ")
 	return filepath.Join(dir, name)
 }
 
-// writeBERT makes the folder, unless it is there.
+// writeBERT writes the folder, unless it exists.
 func (c *Case) writeBERT(dir string) error {
 	path := c.bertPath(dir)
 	if _, err := os.Stat(path); err == nil {
@@ -153,7 +154,7 @@ func randomTensor(source *rand.Rand, name string, shape []int) (safetensors.Tens
 	return safetensors.NewTensorView(safetensors.F32, dims, data)
 }
 
-// textVectors are what attn makes of a case's texts: the call, and its vectors.
+// textVectors returns attn's call for a case's texts, and its result.
 func textVectors(c *Case, dir string, integers bool, threads int) (call func() error,
 	result func() []float32, err error) {
 	m, err := embed.Open(c.bertPath(dir), embed.Options{Workers: threads, Integers: integers})
@@ -165,7 +166,7 @@ func textVectors(c *Case, dir string, integers bool, threads int) (call func() e
 	return func() error { return m.EncodeTokens(dst, texts) }, func() []float32 { return dst }, nil
 }
 
-// textReference are the vectors in float32.
+// textReference returns the embeddings in float32.
 func textReference(c *Case, dir string) ([]float32, error) {
 	m, err := embed.Open(c.bertPath(dir), embed.Options{})
 	if err != nil {

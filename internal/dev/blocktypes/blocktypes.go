@@ -4,20 +4,20 @@ package blocktypes
 
 import "github.com/seed-1415985d/attn/internal/blocks"
 
-// Row names the kernels of a type. Types that lie alike share kernels.
+// Row names the kernels of a type. Types with the same layout share kernels.
 type Row struct {
 	Type   blocks.Type
 	Unpack AMD64  // for products of many rows; on arm64 Go code unpacks
-	Few    AMD64  // products of few rows by blocks as they lie in memory,
-	FewDot string // and these on arm64, with dot products; "" for none
-	Eight  bool   // with AVX-512 there is a tile of eight of few rows
+	Few    AMD64  // products of few rows by blocks in memory order,
+	FewDot string // the same on arm64 with dot products; "" for none
+	Eight  bool   // AVX-512 has a tile of eight of few rows
 }
 
-// AMD64 is a kernel for each instruction set. Without one for AVX-VNNI, AVX2's is called.
+// AMD64 names a kernel for each instruction set. If AVX-VNNI has none, AVX2's is called.
 type AMD64 struct {
-	AVX512 string // which has VNNI, too
+	AVX512 string // with VNNI
 	AVX2   string
-	VNNI   string // AVX-VNNI, of 8 lanes; "" for none
+	VNNI   string // AVX-VNNI, with 8 lanes; "" for none
 }
 
 // Rows are in the order in which kernels are emitted.
@@ -56,10 +56,10 @@ var Rows = []Row{
 		AMD64{"fewTQ2VNNIAVX512", "fewTQ2SIMD", ""}, "", false},
 }
 
-// TypeName is a type as Go code names it.
+// TypeName returns the name of a type in Go code.
 func TypeName(t blocks.Type) string { return "blocks." + t.String() }
 
-// ScalingName is a scaling likewise.
+// ScalingName returns the name of a scaling in Go code.
 func ScalingName(s blocks.Scaling) string {
 	return "blocks." + [...]string{blocks.One: "One", blocks.Offset: "Offset", blocks.Scaled: "Scaled",
 		blocks.Minima: "Minima", blocks.Halves: "Halves", blocks.Pairs: "Pairs",

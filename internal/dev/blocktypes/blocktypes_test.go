@@ -24,7 +24,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Names are as declared: generated code that has others does not compile.
+// Names are as declared: generated code with other names would not compile.
 func TestNames(t *testing.T) {
 	if got := TypeName(blocks.Q4_1) + ScalingName(blocks.Floats); got != "blocks.Q4_1blocks.Floats" {
 		t.Error(got)

@@ -16,8 +16,8 @@ import (
 var kernelPackages = []string{"github.com/seed-1415985d/attn",
 	"github.com/seed-1415985d/attn/internal/kernel/..."}
 
-// Machine code of kernels, by instruction set: what a new kernel or a tile of more rows adds to
-// programs. The bounds are a few per cent above what there is.
+// TestMachineCode bounds the machine code of kernels by instruction set: what a new kernel, or a
+// tile of more rows, adds to programs. Bounds are a few per cent above the current sizes.
 func TestMachineCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages are built where all tests run")
@@ -40,11 +40,11 @@ func TestMachineCode(t *testing.T) {
 	}
 }
 
-// assembled is a function of an assembly file in the output of nm: its bytes and its name. _go_.o
-// is what the compiler made, with functions of the same names, which call these.
+// assembled matches a function of an assembly file in the output of nm: its bytes and its name.
+// _go_.o has the compiler's functions of the same names, which call these.
 var assembled = regexp.MustCompile(`(?m)\([^_][^)]*\):\s+[0-9a-f]+\s+(\d+) T \S+\.(\w+)$`)
 
-// machineCode is the bytes of all kernels of an architecture.
+// machineCode returns the bytes of all kernels of an architecture, by instruction set.
 func machineCode(t *testing.T, arch string) map[string]int {
 	t.Helper()
 	list := exec.Command("go", append([]string{"list", "-export", "-f", "{{.Export}}"},
@@ -71,7 +71,7 @@ func machineCode(t *testing.T, arch string) map[string]int {
 	return code
 }
 
-// instructionSet is what the ending of a kernel's name says, see gen/README.md.
+// instructionSet returns the instruction set that ends a kernel's name, see gen/README.md.
 func instructionSet(arch, kernel string) string {
 	for _, set := range []struct{ arch, ending, name string }{
 		{"amd64", "VNNIAVX512", "AVX-512 VNNI"},

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A program has what it calls of package attn, and little else of it. The bounds are a few per cent
-// above what these programs are, for Linux on amd64, without symbols: what makes one larger by more
-// has linked something that it does not call, as an init that refers to it does.
+// A program has what it calls of package attn, and little else of it. Bounds are a few per cent
+// above the current sizes for Linux on amd64, without symbols: a program that exceeds them links
+// something that it does not call, such as what an init refers to.
 func TestPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("programs are built where all tests run")
@@ -39,9 +39,9 @@ func TestPrograms(t *testing.T) {
 		most       int64
 	}{
 		{"softmax", "detects", 80_000},
-		{"softmax", "prints", 240_000}, // 164 KB of it are the package that asks which CPU this is
+		{"softmax", "prints", 240_000}, // 164 KB of it are the package that detects the CPU
 		{"attend", "prints", 1_085_000},
-		{"gguf", "prints", 1_200_000}, // which maps files
+		{"gguf", "prints", 1_200_000}, // it maps files
 	} {
 		if got := sizes[c.name] - sizes[c.over]; got > c.most || got <= 0 {
 			t.Errorf("%s has %d bytes more than %s, want at most %d", c.name, got, c.over, c.most)

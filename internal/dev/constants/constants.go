@@ -1,7 +1,7 @@
-// Package constants reads numeric constants and the layout of structs from Go
-// files, so that the generators of assembly use those of the code that calls the
-// kernels, and both are written once. It reads the text, not the package: a
-// generator has to run while the assembly that it writes does not build.
+// Package constants reads numeric constants and the layout of structs from Go files, so that
+// generators of assembly use the constants of the code that calls the kernels, and each is written
+// once. It reads source text, not the compiled package: a generator has to run when the assembly
+// that it writes does not build.
 package constants
 
 import (
@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// Values are the numeric constants of a file by name, those of functions
-// included, as the compiler rounds them to float32.
+// Values are the numeric constants of a file by name, including those within functions, as the
+// compiler rounds them to float32.
 type Values = values[float32]
 
 // Wide are constants as the compiler rounds them to float64.
@@ -25,10 +25,10 @@ type Wide = values[float64]
 
 type values[T float32 | float64] map[string]T
 
-// Read evaluates the constants of files. A name that two of them share is an error.
+// Read evaluates the constants of files. A name that is in two of them is an error.
 func Read(paths ...string) (Values, error) { return evaluate(constant.Float32Val, paths...) }
 
-// ReadWide is Read for constants of float64. They may depend on those of other files.
+// ReadWide is Read for constants of float64, which may refer to those of other files.
 func ReadWide(path string, others ...string) (Wide, error) {
 	return evaluate(constant.Float64Val, append([]string{path}, others...)...)
 }
@@ -65,7 +65,7 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 		ast.Inspect(file, withoutTargets)
 		parsed = append(parsed, file)
 	}
-	// Without the rest of their package and imports, files do not type-check. Their constants and
+	// Files do not type-check without imports and the rest of their package, but their constants and
 	// structs do.
 	lenient := types.Config{Error: func(error) {}}
 	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
@@ -73,8 +73,8 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 	return files, info.Defs, nil
 }
 
-// withoutTargets makes fields that are pointers those to bytes: what they point to may be a type of
-// another file, and a pointer is as large as any other.
+// withoutTargets replaces the types of pointers by pointers to bytes: the targets may be types of
+// other files, and all pointers have the same size.
 func withoutTargets(n ast.Node) bool {
 	if field, ok := n.(*ast.Field); ok {
 		if pointer, ok := field.Type.(*ast.StarExpr); ok {
@@ -84,8 +84,8 @@ func withoutTargets(n ast.Node) bool {
 	return true
 }
 
-// Get returns the constant of a name and panics where there is none: no kernel
-// can be written without it.
+// Get returns the constant of a name. It panics if there is none, since no kernel can be written
+// without it.
 func (v values[T]) Get(name string) T {
 	x, ok := v[name]
 	if !ok {
@@ -95,8 +95,8 @@ func (v values[T]) Get(name string) T {
 }
 
 // Polynomial returns the names of a polynomial's coefficients, the leading one first: expC6 down to
-// expC2 for the prefix expC. Generators go through it, so that the degree, too, is written once. It
-// panics if there is none, and if there is a gap in the numbers.
+// expC2 for the prefix expC. Generators use it so that the degree, too, is written once. It panics
+// if there are none, or if the numbers have a gap.
 func (v values[T]) Polynomial(prefix string) []string {
 	var degrees []int
 	for name := range v {

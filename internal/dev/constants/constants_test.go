@@ -18,7 +18,7 @@ func read(t *testing.T, source string) (Values, error) {
 	return Read(path)
 }
 
-// The file uses imports and names of other files, as real ones do.
+// The file uses imports and names of other files, as real files do.
 func TestRead(t *testing.T) {
 	got, err := read(t, `package p
 
@@ -51,7 +51,7 @@ func f(x float32) float32 {
 	}
 }
 
-// Constants of float64 may be made of those of another file.
+// Constants of float64 may refer to those of another file.
 func TestReadWide(t *testing.T) {
 	folder := t.TempDir()
 	paths := []string{filepath.Join(folder, "a.go"), filepath.Join(folder, "b.go")}

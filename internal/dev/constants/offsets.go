@@ -6,16 +6,16 @@ import (
 	"path/filepath"
 )
 
-// Offsets say where fields are, "struct.field", and how large structs are,
-// "struct", in bytes on 64-bit platforms.
+// Offsets has the offsets of fields, "struct.field", and the sizes of structs, "struct", in bytes
+// on 64-bit platforms.
 type Offsets map[string]int
 
-// kernelStructs are the files with structs that kernels are given, from the repository's root.
+// kernelStructs are the files with structs that kernels read, from the repository's root.
 var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go",
 	"internal/kernel/triangle/rows.go", "internal/kernel/integers/sums.go",
 	"internal/kernel/pairs/call.go"}
 
-// KernelOffsets lays out the structs that kernels are given, of the repository in a folder.
+// KernelOffsets lays out the structs that kernels read, of the repository in a folder.
 func KernelOffsets(folder string) (Offsets, error) {
 	all := Offsets{}
 	for _, file := range kernelStructs {
@@ -33,8 +33,8 @@ func KernelOffsets(folder string) (Offsets, error) {
 	return all, nil
 }
 
-// ReadOffsets lays out the structs of some files of one package. A struct with
-// a field whose type is not known from these files is left out.
+// ReadOffsets lays out the structs of some files of one package. It omits structs with a field
+// whose type these files do not define.
 func ReadOffsets(paths ...string) (Offsets, error) {
 	_, defs, err := definitions(paths...)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o Offsets) add(name *types.TypeName) {
 	o[name.Name()] = int(sizes.Sizeof(s))
 }
 
-// known reports whether the size of a type is: that of an undefined one would be taken for a word.
+// known reports whether the size of a type is known: an undefined type would count as a word.
 func known(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic:
@@ -83,8 +83,8 @@ func known(t types.Type) bool {
 	return true
 }
 
-// Get returns the offset of a field or the size of a struct, and panics where
-// there is none: no kernel can be written without it.
+// Get returns the offset of a field or the size of a struct. It panics if there is none, since no
+// kernel can be written without it.
 func (o Offsets) Get(name string) int {
 	x, ok := o[name]
 	if !ok {

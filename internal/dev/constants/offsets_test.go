@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The structs of two files refer to each other and, in functions, to names of other files.
+// The structs of two files refer to each other and, within functions, to names of other files.
 func TestReadOffsets(t *testing.T) {
 	folder := t.TempDir()
 	var paths []string
@@ -41,7 +41,7 @@ func TestReadOffsets(t *testing.T) {
 	}
 }
 
-// The structs of kernels of all packages lie in one table, so no two may have the same name.
+// The structs of kernels of all packages are in one table, so their names must differ.
 func TestKernelOffsets(t *testing.T) {
 	got, err := KernelOffsets("../../..")
 	if err != nil || got["PanelLayout.Keys"] != 0 || got["blockCall.a"] != 8 {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// fault is a name that the source does not have.
+// fault is a name that is not in the source.
 type fault struct {
 	line int
 	text string
@@ -17,8 +17,8 @@ type fault struct {
 // checker looks up the names of a document.
 type checker struct {
 	*source
-	foreign names  // names of others that documents may use
-	used    names  // those that were
+	foreign names  // names of other projects that documents may use
+	used    names  // those of them that documents use
 	folder  string // of the document
 	faults  []fault
 }
@@ -41,11 +41,11 @@ func (c *checker) document(text string) {
 	}
 }
 
-// named matches a name of one of these endings, a path, or a folder with its slash.
+// named matches a file name with one of these extensions, a path, or a folder with its slash.
 var named = regexp.MustCompile(`^[\w.*-]+\.(go|s|md|mod|work|txt|json|svg|png|py|yml)$|` +
 	`^[\w.*-]+(/[\w.*-]+)+/?$|^[\w.-]+/$`)
 
-// span checks what stands between backquotes.
+// span checks code between backquotes.
 func (c *checker) span(p piece) {
 	switch text := p.text; {
 	case c.isForeign(text), c.literals[text]:
@@ -60,7 +60,7 @@ func (c *checker) span(p piece) {
 	}
 }
 
-// field checks what has no spaces: a flag, or an expression.
+// field checks code without spaces: a flag, or an expression.
 func (c *checker) field(line int, text string) {
 	if flag.MatchString(text) {
 		c.flag(line, text)
@@ -74,7 +74,7 @@ func (c *checker) field(line int, text string) {
 	}
 }
 
-// file fails where there is no such file: by its path from the root or from the document's folder,
+// file reports a file that does not exist: by its path from the root or from the document's folder,
 // or by the end of its path.
 func (c *checker) file(line int, name string) {
 	name = strings.TrimSuffix(name, "/")
@@ -93,10 +93,10 @@ func (c *checker) file(line int, name string) {
 	}
 }
 
-// testName is a whole name, or its beginning and …
+// testName matches a whole name, or its beginning with …
 var testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)\w+…?$`)
 
-// test fails where a test has no such name, or none begins like that.
+// test reports a name that no test has, or a beginning that none has.
 func (c *checker) test(line int, name string) {
 	beginning, cut := strings.CutSuffix(name, "…")
 	found := c.tests[name] || c.isForeign(name)
@@ -110,7 +110,7 @@ func (c *checker) test(line int, name string) {
 
 var flag = regexp.MustCompile(`^-([a-z][\w-]*)`)
 
-// flag fails where no command defines a flag.
+// flag reports a flag that no command defines.
 func (c *checker) flag(line int, field string) {
 	match := flag.FindStringSubmatch(field)
 	if match == nil || c.isForeign(match[0]) {
@@ -123,8 +123,8 @@ func (c *checker) flag(line int, field string) {
 
 var selector = regexp.MustCompile(`(\pL[\pL\d_]*)\.(\pL[\pL\d_]*)`)
 
-// selection checks x.name where x is a package of the repository, or a type that is exported;
-// names of others are those of variables, too, which may have the name of their type.
+// selection checks x.name where x is a package of the repository or an exported type. Names of
+// other packages are skipped: a variable may have the name of its type.
 func (c *checker) selection(line int, x, name string) {
 	exported := unicode.IsUpper([]rune(x)[0])
 	switch {
@@ -138,10 +138,11 @@ func (c *checker) selection(line int, x, name string) {
 	}
 }
 
-// partOfWord may be the beginning or the end of a word, and says so by … or by _.
+// partOfWord matches a word, or its beginning or end, marked by … or by _.
 var partOfWord = regexp.MustCompile(`…?[\pL_][\pL\d_]*…?`)
 
-// word fails where neither the source nor a list of names of others has a word, or the part of one.
+// word reports a word, or a part of one, that neither the source nor the list of other projects'
+// names has.
 func (c *checker) word(line int, w string) {
 	name := strings.Trim(w, "…")
 	if c.words[name] || len([]rune(name)) == 1 || c.isForeign(name) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// program is how a command line of this repository begins.
+// program matches the beginning of a command line of this repository.
 var program = regexp.MustCompile(
 	`^(\w+=\S+ )*(go (run|test|vet|build|generate)|attn|attn-cluster|\.ci/run) `)
 
-// command checks the folders and flags of a command line, and what tests it selects.
+// command checks the folders and flags of a command line, and the tests that it selects.
 func (c *checker) command(p piece) {
 	if strings.Contains(p.text, "go test") {
 		for _, match := range selecting.FindAllStringSubmatch(p.text, -1) {
@@ -28,12 +28,13 @@ func (c *checker) command(p piece) {
 
 var selecting = regexp.MustCompile(`-(run|bench|fuzz)[ =]('[^']*'|\S+)`)
 
-// selects fails where an alternative of a pattern selects no test, unless it should not.
+// selects reports an alternative of a pattern that selects no test, unless it is meant to select
+// none.
 func (c *checker) selects(line int, pattern string) {
 	for _, alternative := range strings.Split(pattern, "|") {
 		first, _, _ := strings.Cut(alternative, "/")
 		match, err := regexp.Compile(first)
-		found := err != nil || first == "^$" // an error is a group that was taken apart
+		found := err != nil || first == "^$" // an error means that a group was split
 		for test := range c.tests {
 			found = found || match.MatchString(test)
 		}
@@ -43,10 +44,10 @@ func (c *checker) selects(line int, pattern string) {
 	}
 }
 
-// goCode checks selectors, and the keys of literals, in a block of Go. It may be a fragment.
+// goCode checks selectors, and the keys of literals, in a block of Go, which may be a fragment.
 func (c *checker) goCode(p piece) {
 	before, last, list := lexeme{}, lexeme{}, tokens(p.text)
-	var open []string // for each brace the type of the literal that it begins, or ""
+	var open []string // for each open brace the type of its literal, or ""
 	for i, t := range list {
 		line := p.line + t.line - 1
 		switch t.kind {

@@ -1,5 +1,5 @@
 // Package docnames looks up in the source what documents write as code: identifiers, files, flags,
-// tests. A name that was changed in the source is found where a document still has the old one.
+// tests. It finds names in documents that were changed in the source.
 package docnames
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kind is what a piece of code is, by how a document marks it.
+// kind is the kind of a piece of code, by its mark-up.
 type kind int
 
 const (
@@ -16,7 +16,7 @@ const (
 	command             // an indented line
 )
 
-// piece is code of a document.
+// piece is a piece of code in a document.
 type piece struct {
 	kind kind
 	line int // its first one
@@ -29,8 +29,8 @@ var (
 	remark = regexp.MustCompile(`\s+# .*$`)
 )
 
-// pieces are those of a Markdown file. Fenced blocks of other languages than Go are files and
-// pictures, and have none.
+// pieces returns the code of a Markdown file. Fenced blocks in languages other than Go are files
+// and pictures, and are skipped.
 func pieces(text string) (list []piece) {
 	language, fenced := "", false
 	for i, line := range strings.Split(text, "\n") {

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// declarations are what Go files declare. Types and packages that have the same name count as one.
+// declarations are the declarations of Go files. Types and packages with the same name count as
+// one.
 type declarations struct {
 	packages map[string]names    // what a package declares
 	members  map[string]names    // fields and methods of a type
-	parents  map[string][]string // types of which a type has all members
+	parents  map[string][]string // types all of whose members a type has
 	tests    names               // functions of tests
 }
 
@@ -44,7 +45,7 @@ func (d *declarations) has(of, name string) bool {
 	return false
 }
 
-// declare takes what a file declares.
+// declare adds the declarations of a file.
 func (d *declarations) declare(file string, text []byte) error {
 	tree, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -83,8 +84,8 @@ func (d *declarations) declareSpec(in string, spec ast.Spec) {
 	}
 }
 
-// declareType takes the fields of a struct, the methods of an interface, and for a type that is
-// defined by another one that.
+// declareType adds the fields of a struct, the methods of an interface, or the type by which a type
+// is defined.
 func (d *declarations) declareType(name string, definition ast.Expr) {
 	var fields *ast.FieldList
 	switch t := definition.(type) {
@@ -110,7 +111,7 @@ func (d *declarations) declareType(name string, definition ast.Expr) {
 	}
 }
 
-// typeName is the name of a type without pointers, packages and parameters; "" if it has none.
+// typeName returns the name of a type without pointers, packages and parameters; "" if it has none.
 func typeName(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:

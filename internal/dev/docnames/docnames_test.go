@@ -13,7 +13,7 @@ import (
 
 const root = "../../.."
 
-// A document says how things are: what they were is for decisions and for the changelog.
+// A document describes the present; the past is in docs/decisions and in the changelog.
 var (
 	history = regexp.MustCompile(`(?i)\b(since then|as it was|was before|came later|at that time|` +
 		`formerly|previously|used to be|no longer|(an?|the) (earlier|older|previous) version|` +
@@ -24,7 +24,7 @@ var (
 // document is a file and its text.
 type document struct{ name, text string }
 
-// documents are all but the changelog, whose names are those of its time.
+// documents returns all documents except the changelog, which has names of its time.
 func documents(t *testing.T) (list []document) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "gen/*.md", "asm/*.md",
 		"examples/*/*.md", "models/*/*.md", "models/cmd/*/*.md"} {
@@ -49,17 +49,18 @@ func documents(t *testing.T) (list []document) {
 	return list
 }
 
-// skipShort leaves out what reads the same files on every machine, so that one full run is enough.
+// skipShort skips tests that read the same files on every machine, so that one full run is enough.
 func skipShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads the same files on every machine")
 	}
 }
 
-// TestNamesExist fails for each name that documents write as code and the source does not have.
+// TestNamesExist fails for each name that documents write as code and that the source does not
+// have.
 func TestNamesExist(t *testing.T) {
 	skipShort(t)
-	have, err := readSource(root, "internal/dev/docnames") // whose strings name what is not there
+	have, err := readSource(root, "internal/dev/docnames") // its strings have names that do not exist
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestNamesExist(t *testing.T) {
 	}
 }
 
-// foreignNames are those of other projects.
+// foreignNames returns names of other projects.
 func foreignNames(t *testing.T) names {
 	text, err := os.ReadFile("testdata/foreign.txt")
 	if err != nil {
@@ -95,7 +96,7 @@ func foreignNames(t *testing.T) names {
 	return set
 }
 
-// TestNoHistory fails where a document tells what was.
+// TestNoHistory fails where a document describes the past.
 func TestNoHistory(t *testing.T) {
 	skipShort(t)
 	for _, d := range documents(t) {
@@ -110,7 +111,7 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// TestLengths keeps short what is read first, and all documents what somebody can read.
+// TestLengths bounds the lengths of documents that are read first, and of all together.
 func TestLengths(t *testing.T) {
 	for name, most := range map[string]int{"README.md": 110, "docs/performance.md": 160} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -130,8 +131,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestColumns keeps lines of documents within 100 characters, but for tables, pictures in links,
-// addresses, and comments that say what a table shows.
+// TestColumns keeps lines of documents within 100 characters, except tables, pictures in links,
+// addresses, and comments that describe tables.
 func TestColumns(t *testing.T) {
 	skipShort(t)
 	const most = 100
@@ -162,7 +163,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A link is to a file beside the document, to a heading, or to elsewhere, which is not looked at.
+// A link leads to a file near the document, to a heading, or outside, which is not checked.
 func TestBroken(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"a.md": "# The `A`, and B-c\n\n[x](b.txt)\n", "b.txt": ""} {
@@ -217,13 +218,13 @@ func repository(t *testing.T) *source {
 	return s
 }
 
-// Each line of a document, and what is wrong with it.
+// Each line of a document, and its fault.
 func TestChecker(t *testing.T) {
 	have, foreign := repository(t), names{"FOREIGN": true, "-run": true, "-bench": true}
 	fenced := func(code string) string { return "```go\n" + code + "\n```" }
 	for _, c := range []struct {
 		text string
-		want string // fault, as line: text
+		want string // the fault, as line: text
 	}{
 		{"`Tensor`, `View.Data`, `Tensor.Row()`, `Config.Row`, `Store.Append`, `attn.Block`", ""},
 		{"`cache.Format` of a variable, `&Config{Format: 1}`, `VPDPBUSD`, `qemu-aarch64`", ""},
@@ -267,7 +268,7 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// A file that cannot be read, or is no Go, is an error.
+// A file that cannot be read, or that is not Go, is an error.
 func TestSourceErrors(t *testing.T) {
 	if _, err := readSource(filepath.Join(t.TempDir(), "none"), ""); err == nil {
 		t.Error("a folder that is not there has names")

@@ -14,7 +14,7 @@ var (
 	notInLink = regexp.MustCompile(`[^\pL\pN\- _]`)
 )
 
-// linksOf are the targets of a document's links, and their lines.
+// linksOf returns the targets of a document's links, and their lines.
 func linksOf(text string) (list []fault) {
 	for i, line := range strings.Split(text, "\n") {
 		for _, match := range target.FindAllStringSubmatch(line, -1) {
@@ -24,7 +24,7 @@ func linksOf(text string) (list []fault) {
 	return list
 }
 
-// broken says what is missing where a link of a document leads, below a folder.
+// broken returns what is missing at a link of a document, below the folder root.
 func broken(root, document, link string) string {
 	if strings.Contains(link, "://") {
 		return ""
@@ -51,7 +51,7 @@ func broken(root, document, link string) string {
 	return file + " has no heading " + anchor
 }
 
-// anchorOf is what GitHub makes of a heading.
+// anchorOf returns GitHub's anchor for a heading.
 func anchorOf(title string) string {
 	return strings.ReplaceAll(strings.ToLower(notInLink.ReplaceAllString(title, "")), " ", "-")
 }

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// session is consecutive indented lines of a document that begin with a command: what a reader
-// types one after the other.
+// session is consecutive indented lines of a document that begin with a command: a reader types
+// them one after the other.
 type session struct {
 	line  int // the first one
 	lines []string
 }
 
-// typed is how lines begin that readers type.
+// typed matches the beginning of a line that readers type.
 var typed = regexp.MustCompile(
 	`^(\w+=\S* )*(go|git|attn|attn-cluster|\.ci/\w+|chrt|for|while|cd|mkdir|cp) `)
 
-// sessions are those of a Markdown file. Lines without a command at their beginning, such as what
-// one prints, end a session, but for those within a loop, and those that a backslash continues.
+// sessions returns the sessions of a Markdown file. A line that does not begin with a command, such
+// as output, ends a session, except within a loop or after a backslash.
 func sessions(text string) (list []session) {
-	next, nested := 0, 0 // the line that goes on with the last session, 0 if none does
+	next, nested := 0, 0 // the line that continues the last session, 0 for none
 	for _, p := range pieces(text) {
 		if p.kind != command {
 			continue
@@ -48,15 +48,15 @@ func sessions(text string) (list []session) {
 	return list
 }
 
-// rule says what is tried in the place of lines that match, and why not the lines themselves.
+// rule replaces lines that match, with the reason.
 type rule struct {
 	match   *regexp.Regexp
-	instead string // as in regexp.Expand; "-" for nothing
+	instead string // a template of regexp.Expand; "-" for nothing
 	reason  string
 	used    bool
 }
 
-// parseRules reads three columns with tabs between them. Lines with # are comments.
+// parseRules reads three columns separated by tabs. Lines with # are comments.
 func parseRules(text string) (list []*rule, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -76,7 +76,8 @@ func parseRules(text string) (list []*rule, err error) {
 	return list, nil
 }
 
-// script is what is tried of a session: each line, or what the first rule that matches it says.
+// script returns what to run for a session: each line, or its replacement by the first rule that
+// matches.
 func (s *session) script(rules []*rule) string {
 	var script strings.Builder
 	for _, line := range s.lines {

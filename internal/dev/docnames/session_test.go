@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// cloneVariable names a fresh clone, in which TestSessions types what documents say.
+// cloneVariable names a fresh clone, in which TestSessions runs the commands of documents.
 const cloneVariable = "ATTN_TEST_CLONE"
 
-// readRules are those of testdata/commands.txt.
+// readRules reads testdata/commands.txt.
 func readRules(t *testing.T) []*rule {
 	text, err := os.ReadFile("testdata/commands.txt")
 	if err != nil {
@@ -30,7 +30,7 @@ func readRules(t *testing.T) []*rule {
 	return rules
 }
 
-// TestRulesAreNeeded fails for a rule that no command line of the documents needs.
+// TestRulesAreNeeded fails for a rule that matches no command line of the documents.
 func TestRulesAreNeeded(t *testing.T) {
 	skipShort(t)
 	rules := readRules(t)
@@ -46,8 +46,8 @@ func TestRulesAreNeeded(t *testing.T) {
 	}
 }
 
-// TestSessions types the command lines of all documents in a fresh clone, which .ci/run makes, or
-// what testdata/commands.txt says in their place.
+// TestSessions runs the command lines of all documents in a fresh clone, which .ci/run makes, or
+// their replacements in testdata/commands.txt.
 func TestSessions(t *testing.T) {
 	clone := os.Getenv(cloneVariable)
 	if clone == "" {

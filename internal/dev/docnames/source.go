@@ -14,20 +14,20 @@ import (
 // names is a set.
 type names map[string]bool
 
-// source is what the files of a repository have names for.
+// source is the names in the files of a repository.
 type source struct {
-	files    names // and folders, by their paths
+	files    names // with folders, by path
 	words    names // identifiers, words of strings, of scripts, and of the names of files
-	literals names // whole strings of Go, as flags are defined by
+	literals names // whole strings of Go: flags are defined by them
 	declarations
-	leftOut string // a folder, below which only declarations count
+	leftOut string // a folder of which only declarations count
 }
 
 // word is an identifier, also in a sentence.
 var word = regexp.MustCompile(`[\pL_][\pL\d_]*`)
 
-// readSource reads all files below a folder but documents. Of the files of a folder that is left
-// out only declarations count.
+// readSource reads all files below a folder except documents. Of the files in leftOut only
+// declarations count.
 func readSource(root, leftOut string) (*source, error) {
 	s := &source{names{}, names{}, names{}, newDeclarations(), leftOut}
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func readSource(root, leftOut string) (*source, error) {
 	return s, err
 }
 
-// read takes names from a file.
+// read adds the names of a file.
 func (s *source) read(root, file string) error {
 	ending := path.Ext(file)
 	switch ending {
@@ -82,7 +82,7 @@ func (s *source) addWords(text string) {
 	}
 }
 
-// scan takes the identifiers and strings of Go, but no comments: these may be as stale as
+// scan adds the identifiers and strings of Go code. It skips comments, which may be as outdated as
 // documents.
 func (s *source) scan(text []byte) {
 	for _, t := range tokens(string(text)) {
@@ -103,7 +103,7 @@ type lexeme struct {
 	line int
 }
 
-// tokens are those of Go text, which may be a fragment.
+// tokens returns the tokens of Go text, which may be a fragment.
 func tokens(text string) (list []lexeme) {
 	var s scanner.Scanner
 	set := token.NewFileSet()

@@ -1,6 +1,5 @@
-// Package generate is what the commands gen and asm share: the flag -out, a way to replace a
-// generated file that leaves the old one as it is unless the new one is complete, and how Go files
-// are written.
+// Package generate has what the commands gen and asm share: the flag -out, a way to replace a
+// generated file only by a complete new one, and the form of Go files.
 package generate
 
 import (
@@ -18,11 +17,11 @@ import (
 	"strings"
 )
 
-// File makes the text of a generated file, all of it in memory.
+// File returns the text of a generated file.
 type File func() ([]byte, error)
 
-// Command runs a generator: args are -out and a path, whose last element names one of the files.
-// It prints what is wrong and returns the status for os.Exit.
+// Command runs a generator. args are -out and a path, whose last element names one of the files. It
+// prints errors and returns the status for os.Exit.
 func Command(name string, args []string, files map[string]File, stderr io.Writer) int {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -47,8 +46,8 @@ func Command(name string, args []string, files map[string]File, stderr io.Writer
 	return 0
 }
 
-// Replace puts text in the place of a file. It writes to a new file beside it and renames that:
-// whatever fails, the old file stays, and nothing is left beside it.
+// Replace replaces a file. It writes to a new file in the same folder and renames that: whatever
+// fails, the old file stays and the new one is removed.
 func Replace(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -67,8 +66,8 @@ func Replace(path string, text []byte) error {
 
 var function = regexp.MustCompile(`(?m)^TEXT ·(\w+)\(`)
 
-// Greppable fails if assembly has a function whose name the Go files of some folders do not spell
-// out: whoever searches for it should find the code that emits it.
+// Greppable fails if assembly has a function whose name the Go files of some folders do not
+// contain: whoever searches for the name should find the code that emits it.
 func Greppable(assembly []byte, folders ...string) error {
 	var source []byte
 	for _, folder := range folders {
@@ -91,7 +90,7 @@ func Greppable(assembly []byte, folders ...string) error {
 	return nil
 }
 
-// goFiles is the text of all Go files of a folder.
+// goFiles returns the text of all Go files of a folder.
 func goFiles(folder string) (source []byte, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	for _, file := range files {
@@ -106,8 +105,8 @@ func goFiles(folder string) (source []byte, err error) {
 
 var like = regexp.MustCompile(`(?m)^// (\w+) works like (\w+)\.$`)
 
-// Twins fails if assembly has a function above which it does not say which function of the Go files
-// in a folder it works like.
+// Twins fails if a function of assembly has no comment that names the function in the folder's Go
+// files that it works like.
 func Twins(assembly []byte, folder string) error {
 	source, err := goFiles(folder)
 	if err != nil {
@@ -132,8 +131,8 @@ func Twins(assembly []byte, folder string) error {
 	return nil
 }
 
-// Current compares a committed file with what its generator writes. The error names the first line
-// that differs, and the command that mends it.
+// Current compares a committed file with its generator's output. The error names the first line
+// that differs, and the command that updates the file.
 func Current(path string, text []byte) error {
 	committed, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,12 +150,12 @@ func Current(path string, text []byte) error {
 		"run `go generate` in the repository's root", filepath.Base(path), line)
 }
 
-// columns are the most that a line has.
+// columns is the most columns of a line.
 const columns = 100
 
-// Join puts instructions that follow each other into lines of up to 100 columns, as joins says of a
+// Join joins consecutive instructions into lines of up to 100 columns, where joins allows it for a
 // line and the next one: a program that links a kernel has two bytes for each line of its code,
-// which were a quarter of what kernels are in it.
+// which were a quarter of a kernel's size.
 func Join(text []byte, joins func(line, next string) bool) []byte {
 	var lines []string
 	for line := range strings.SplitSeq(string(text), "\n") {

@@ -19,7 +19,7 @@ func folderWithFile(t *testing.T) string {
 	return path
 }
 
-// alone fails unless the file has this text and is alone in its folder.
+// alone fails unless the file has this text and is the only one in its folder.
 func alone(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func TestCommand(t *testing.T) {
 	alone(t, path, "new\n")
 }
 
-// A generator that fails leaves the committed file as it is.
+// A generator that fails does not change the committed file.
 func TestCommandThatFails(t *testing.T) {
 	path := folderWithFile(t)
 	file := func() ([]byte, error) { return []byte("half"), errors.New("no more registers") }
@@ -93,7 +93,7 @@ func TestCommandThatFails(t *testing.T) {
 	alone(t, path, old)
 }
 
-// A folder cannot be replaced by a file: that is how renaming fails.
+// Renaming a file to the name of a folder fails.
 func TestReplaceThatFails(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
 	if err := os.MkdirAll(filepath.Join(folder, "full"), 0o755); err != nil {
@@ -142,7 +142,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// A name that is put together is not found.
+// A name that is composed at run time is not found.
 func TestGreppable(t *testing.T) {
 	folder := t.TempDir()
 	source := []byte("package main\n\nvar names = []string{\"dotSIMD\", \"dot\" + \"AVX512\"}\n")
@@ -185,7 +185,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// Lines become as long as they may be.
+// Lines become as long as allowed.
 func TestJoin(t *testing.T) {
 	line := "\t" + strings.Repeat("A", 48)
 	text := strings.Join([]string{line, line, line, "\tRET", "end:", "\tA", "\tA", ""}, "\n")

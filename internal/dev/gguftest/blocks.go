@@ -8,13 +8,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 )
 
-// Types are the numbers of the types that Encode knows, by their names.
+// Types are the numbers of the types that Encode supports, by name.
 var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7,
 	"Q8_0": 8, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "IQ4_XS": 23,
 	"BF16": 30, "TQ1_0": 34, "TQ2_0": 35, "MXFP4": 39, "NVFP4": 40}
 
-// Encode returns numbers near x in blocks of a type, and what they are exactly. Rows are whole
-// blocks.
+// Encode returns numbers near x in blocks of a type, and their exact values. Rows are whole blocks.
 func Encode(kind string, x []float32) (data []byte, exact []float64) {
 	size := 1
 	for _, t := range blocks.Integers() {
@@ -59,7 +58,7 @@ var encoders = map[string]func([]float32) ([]byte, []float64){
 	"TQ2_0":  encodeTQ2,
 }
 
-// half is a number near x with 10 bits after the first, and its bytes.
+// half returns a number near x with 10 bits after the first, and its bytes.
 func half(x float64) ([]byte, float64) {
 	fraction, exponent := math.Frexp(math.Abs(x)) // fraction·2^exponent, from ½ to 1
 	n := int(fraction * 2048)                     // 1024 to 2047
@@ -83,7 +82,7 @@ func largest(x []float32) (m float64) {
 	return m
 }
 
-// nearest is the integer from least to most that is nearest to x.
+// nearest returns the integer from least to most that is nearest to x.
 func nearest(x, least, most float64) int { return int(min(max(math.Round(x), least), most)) }
 
 func encodeQ8(x []float32) ([]byte, []float64) {
@@ -96,7 +95,7 @@ func encodeQ8(x []float32) ([]byte, []float64) {
 	return data, values
 }
 
-// levels writes numbers as those of 16 that are nearest to them, times d.
+// levels encodes numbers by the nearest of 16 levels, times d.
 func levels(data []byte, x []float32, d float64, all []float64) ([]byte, []float64) {
 	values, codes := make([]float64, 32), make([]byte, 32)
 	for i, e := range x {
@@ -133,7 +132,7 @@ func encodeMXFP4(x []float32) ([]byte, []float64) {
 	return levels([]byte{byte(exponent + 127)}, x, math.Ldexp(1, exponent), levelsMXFP4)
 }
 
-// encodeScaled is Q4_K or Q5_K, with integers from 0 to most.
+// encodeScaled encodes Q4_K or Q5_K, with integers from 0 to most.
 func encodeScaled(x []float32, most float64) ([]byte, []float64) {
 	var scales, minima [8]float64
 	for i := range 8 {
@@ -173,8 +172,8 @@ func encodeScaled(x []float32, most float64) ([]byte, []float64) {
 	return data, values
 }
 
-// sixBits are 8 scales and 8 minima in 12 bytes: the upper two bits of the last four are above the
-// first four.
+// sixBits packs 8 scales and 8 minima into 12 bytes: the upper two bits of the last four are above
+// the first four.
 func sixBits(s, m [8]byte) []byte {
 	b := make([]byte, 12)
 	for i := range 4 {
@@ -210,7 +209,7 @@ func encodeQ6K(x []float32) ([]byte, []float64) {
 	return slices.Concat(low, high, scales, dBytes), values
 }
 
-// fifths writes 32 integers of 5 bits: first the fifth bits of all.
+// fifths writes 32 integers of 5 bits: the fifth bits of all come first.
 func fifths(data []byte, codes []int) []byte {
 	high := uint32(0)
 	for i, c := range codes {
@@ -237,7 +236,7 @@ func encodeQ5(x []float32) ([]byte, []float64) {
 	return fifths(data, codes), values
 }
 
-// encodeFrom is Q4_1 or Q5_1: a scale, a minimum, and integers from 0 to most.
+// encodeFrom encodes Q4_1 or Q5_1: a scale, a minimum, and integers from 0 to most.
 func encodeFrom(x []float32, most float64) ([]byte, []float64) {
 	low := float64(slices.Min(x))
 	dBytes, d := half((float64(slices.Max(x)) - low) / most)
@@ -254,8 +253,8 @@ func encodeFrom(x []float32, most float64) ([]byte, []float64) {
 	return halfBytes(data, codes), values
 }
 
-// encodeQ3K writes integers from -4 to 3: a bit that says that one is not negative, then the other
-// two, a scale of 6 bits less 32 for each 16, and one of those.
+// encodeQ3K writes integers from -4 to 3: a bit that says that an integer is not negative, then the
+// other two bits, a scale of 6 bits less 32 for each 16 integers, and a scale of scales.
 func encodeQ3K(x []float32) ([]byte, []float64) {
 	dBytes, d := half(largest(x) / 4 / 31)
 	signs, low, scales := make([]byte, 32), make([]byte, 64), make([]byte, 12)
@@ -283,7 +282,7 @@ func encodeQ3K(x []float32) ([]byte, []float64) {
 	return slices.Concat(signs, low, scales, dBytes), values
 }
 
-// encodeQ2K writes integers from 0 to 3, and of each 16 a scale and a minimum of 4 bits.
+// encodeQ2K writes integers from 0 to 3, and for each 16 a scale and a minimum of 4 bits.
 func encodeQ2K(x []float32) ([]byte, []float64) {
 	var scales, minima [16]float64
 	for i := range 16 {
@@ -307,8 +306,7 @@ func encodeQ2K(x []float32) ([]byte, []float64) {
 	return slices.Concat(head, low, dBytes, leastBytes), values
 }
 
-// encodeIQ4XS writes levels of IQ4_NL, and of each 32 a scale of 6 bits, some of them
-// negative.
+// encodeIQ4XS writes levels of IQ4_NL, and for each 32 a scale of 6 bits. Some scales are negative.
 func encodeIQ4XS(x []float32) ([]byte, []float64) {
 	head, d := half(largest(x) / 120 / 31)
 	var codes, low []byte
@@ -332,7 +330,7 @@ func encodeIQ4XS(x []float32) ([]byte, []float64) {
 	return slices.Concat(head, []byte{byte(high), byte(high >> 8)}, low, codes), values
 }
 
-// encodeNVFP4 writes levels of MXFP4, and of each 16 a scale of three bits after the first.
+// encodeNVFP4 writes levels of MXFP4, and for each 16 a scale with three bits after the first.
 func encodeNVFP4(x []float32) ([]byte, []float64) {
 	var scales, codes []byte
 	var values []float64
@@ -343,14 +341,14 @@ func encodeNVFP4(x []float32) ([]byte, []float64) {
 		d := math.Ldexp(eighths/8, biased-7)
 		scales = append(scales, byte(biased*8+int(eighths)-8))
 		padded := slices.Concat(part[:8], make([]float32, 8), part[8:], make([]float32, 8))
-		eight, exact := levels(nil, padded, d, levelsMXFP4) // of which bytes 0 to 7 have all codes
+		eight, exact := levels(nil, padded, d, levelsMXFP4) // its first 8 bytes have all codes
 		codes = append(codes, eight[:8]...)
 		values = append(values, slices.Concat(exact[:8], exact[16:24])...)
 	}
 	return append(scales, codes...), values
 }
 
-// thirds are −1, 0 and 1 near x, and their scale.
+// thirds returns codes for −1, 0 and 1 near x, and their scale.
 func thirds(x []float32) (codes []int, values []float64, head []byte) {
 	head, d := half(largest(x))
 	for _, e := range x {
@@ -360,7 +358,7 @@ func thirds(x []float32) (codes []int, values []float64, head []byte) {
 	return codes, values, head
 }
 
-// encodeTQ1 writes five codes in a byte, as a fraction of 3⁵ with the first one first.
+// encodeTQ1 packs five codes into a byte, as a fraction of 3⁵ with the first code first.
 func encodeTQ1(x []float32) ([]byte, []float64) {
 	codes, values, d := thirds(x)
 	var data []byte
@@ -386,7 +384,7 @@ func encodeTQ1(x []float32) ([]byte, []float64) {
 	return append(data, d...), values
 }
 
-// encodeTQ2 writes four codes in a byte.
+// encodeTQ2 packs four codes into a byte.
 func encodeTQ2(x []float32) ([]byte, []float64) {
 	codes, values, d := thirds(x)
 	data := make([]byte, 64)

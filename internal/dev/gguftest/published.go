@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Shape is that of a published model of architecture qwen2.
+// Shape is the shape of a model of architecture qwen2.
 type Shape struct{ Layers, Dim, FFN, Heads, KV, Head, Vocab int }
 
-// Published are the shapes of models that people have: Qwen2.5 of 0.5, 1.5 and 3 B.
+// Published are the shapes of published models: Qwen2.5 of 0.5, 1.5 and 3 B.
 var Published = map[string]Shape{
 	"0.5b": {24, 896, 4864, 14, 2, 64, 151936},
 	"1.5b": {28, 1536, 8960, 12, 2, 128, 151936},
 	"3b":   {36, 2048, 11008, 16, 2, 128, 151936},
 }
 
-// published are the blocks of types that files of Published have: where the half of their scale is,
-// and one that makes weights of a sensible size.
+// published describes the blocks of types that files of Published have: where the half of their
+// scale is, and a scale that makes weights of a realistic size.
 var published = map[string]struct{ elements, bytes, half, bits int }{
 	"Q8_0": {32, 34, 0, 0x0e00}, "Q4_0": {32, 18, 0, 0x1e00}, "Q5_0": {32, 22, 0, 0x1a00},
 	"Q4_K": {256, 144, 0, 0x0a00}, "Q6_K": {256, 210, 208, 0x0180},
 }
 
-// matrix is one of a shape.
+// matrix is a matrix of a shape.
 type matrix struct {
 	name    string
 	out, in int
@@ -36,7 +36,8 @@ func (m *matrix) bytes() int {
 	return m.out * m.in / block.elements * block.bytes
 }
 
-// Matrices are the elements and bytes of all matrices of a file of a kind, Q4_K_M, Q4_0 or Q8_0.
+// Matrices returns the elements and bytes of all matrices in a file of a kind, Q4_K_M, Q4_0 or
+// Q8_0.
 func (s Shape) Matrices(kind string) (elements, bytes int) {
 	for _, m := range s.matrices(kind) {
 		elements, bytes = elements+m.out*m.in, bytes+m.bytes()
@@ -62,8 +63,8 @@ func (s *Shape) matrices(kind string) (all []matrix) {
 	return all
 }
 
-// typeIn is the type of a matrix of a layer, or of the embeddings, in files of a kind: as llama.cpp
-// has it by default, with types of blocks of 32 where rows are no multiples of 256.
+// typeIn returns the type of a matrix of a layer, or of the embeddings, in files of a kind:
+// llama.cpp's defaults, with types of blocks of 32 where rows are not multiples of 256.
 func (s *Shape) typeIn(kind, name string, layer, in int) string {
 	embedding := name == "token_embd"
 	if kind == "Q4_0" && embedding {
@@ -82,16 +83,16 @@ func (s *Shape) typeIn(kind, name string, layer, in int) string {
 	return kind
 }
 
-// File has random bytes for weights, and numbers for tokens.
+// File returns a file with random bytes for weights, and numbers for tokens.
 func (s Shape) File(kind string) *File {
 	source := rand.NewChaCha8([32]byte{1})
 	f := &File{Keys: s.keys()}
 	for _, m := range s.matrices(kind) {
 		block, data := published[m.kind], make([]byte, m.bytes())
-		_, _ = source.Read(data) // which cannot fail
+		_, _ = source.Read(data) // cannot fail
 		for at := 0; at < len(data); at += block.bytes {
 			data[at+block.half], data[at+block.half+1] = byte(block.bits), byte(block.bits>>8)
-			if m.kind == "Q4_K" { // the minima: 7.5 times as large
+			if m.kind == "Q4_K" { // minima, 7.5 times as large
 				data[at+2], data[at+3] = 0x80, 0x15
 			}
 		}
@@ -113,7 +114,7 @@ func (s Shape) File(kind string) *File {
 	return f
 }
 
-// keys is the metadata.
+// keys returns the metadata.
 func (s *Shape) keys() []Key {
 	tokens := make([]string, s.Vocab)
 	for i := range tokens {

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Script returns a file of a model that says what a script says: after each token of it the next
-// one, whatever comes before. Texts of control are control tokens, other texts of the script are
-// words, and all printable ASCII letters are tokens for prompts. The last text of the script ends
-// answers.
+// Script returns a file of a model that generates a script: after each token of it the next one,
+// whatever comes before. Texts of control are control tokens, other texts of the script are words,
+// and all printable ASCII letters are tokens for prompts. The last text of the script ends answers.
 func Script(template string, control []string, script ...string) *File {
 	var tokens []string
 	for c := ' '; c <= '~'; c++ {
@@ -34,13 +33,13 @@ func Script(template string, control []string, script ...string) *File {
 	return f
 }
 
-// spelled is a text as a vocabulary of bytes spells it.
+// spelled returns a text in the letters of a vocabulary of bytes.
 func spelled(text string) string {
 	return strings.NewReplacer(" ", "Ġ", "\n", "Ċ").Replace(text)
 }
 
-// say adds the weights: a row is its token's place, which the last matrix turns into the next
-// one's.
+// say adds the weights: a row is its token's index, which the last matrix turns into the next
+// token's.
 func (f *File) say(s *Shape, tokens, script []string) {
 	n := len(tokens)
 	embedding, head := make([]float32, n*s.Dim), make([]float32, n*s.Dim)

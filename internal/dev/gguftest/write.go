@@ -1,4 +1,4 @@
-// Package gguftest writes GGUF files for tests. It shares no code with what reads them.
+// Package gguftest writes GGUF files for tests. It shares no code with the packages that read them.
 package gguftest
 
 import (
@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// File is what a file is to have.
+// File is the contents of a file.
 type File struct {
 	Keys    []Key
 	Tensors []Tensor
-	Align   int // 0 is 32, which the file does not say
+	Align   int // 0: 32, without a key for it
 }
 
 // Key is an entry of the metadata. Values are numbers of Go's sized types, bools, strings, or
-// slices of those.
+// slices of these.
 type Key struct {
 	Name  string
 	Value any
 }
 
-// Tensor is the elements of one, as they are in the file.
+// Tensor is a tensor with its elements in the file's encoding.
 type Tensor struct {
 	Name  string
 	Shape []int // the last dimension is contiguous
@@ -32,7 +32,7 @@ type Tensor struct {
 	Data  []byte
 }
 
-// Set gives a key another value, or adds it; nil removes it.
+// Set sets the value of a key, or adds the key; nil removes it.
 func (f *File) Set(name string, value any) {
 	keys := f.Keys
 	f.Keys = nil
@@ -49,7 +49,7 @@ func (f *File) Set(name string, value any) {
 	}
 }
 
-// Bytes is the file.
+// Bytes returns the file.
 func (f *File) Bytes() []byte {
 	var b buffer
 	keys := f.Keys
@@ -88,7 +88,7 @@ func (f *File) padded(n int) int {
 	return (n + align - 1) / align * align
 }
 
-// Write makes a file.
+// Write writes the file.
 func (f *File) Write(t testing.TB, path string) {
 	t.Helper()
 	if err := os.WriteFile(path, f.Bytes(), 0o666); err != nil {
@@ -96,7 +96,7 @@ func (f *File) Write(t testing.TB, path string) {
 	}
 }
 
-// Split divides the tensors among files, of which the first has the metadata.
+// Split divides the tensors among files. The first one has the metadata.
 func (f *File) Split(count int) (files []*File) {
 	for i := range count {
 		part := &File{Align: f.Align}
@@ -118,7 +118,7 @@ type buffer struct{ bytes.Buffer }
 func (b *buffer) put(values ...any) {
 	for _, v := range values {
 		if err := binary.Write(b, binary.LittleEndian, v); err != nil {
-			panic(err) // a test has a value of another type
+			panic(err) // a test has a value of an unsupported type
 		}
 	}
 }

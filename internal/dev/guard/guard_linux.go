@@ -9,9 +9,8 @@ import (
 
 const canProtect = true
 
-// protected allocates a buffer between inaccessible pages. One anonymous file is mapped
-// twice, writable and read-only, so that no call into the kernel is needed
-// between filling a buffer and reading it.
+// protected allocates a buffer between inaccessible pages. An anonymous file is mapped twice,
+// writable and read-only, so that filling and reading a buffer needs no system call.
 func protected[T Elem](n int) (*Buffer[T], error) {
 	var e T
 	page := unix.Getpagesize()
@@ -40,7 +39,7 @@ func protected[T Elem](n int) (*Buffer[T], error) {
 	}, nil
 }
 
-// mapGuarded maps the file, its first and last page without any access.
+// mapGuarded maps the file. Its first and last page are inaccessible.
 func mapGuarded(file, inside, page, access int) ([]byte, error) {
 	m, err := unix.Mmap(file, 0, inside+2*page, access, unix.MAP_SHARED)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// faults reports whether f dies of a memory fault.
+// faults reports whether f causes a memory fault.
 func faults(f func()) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { yes = recover() != nil }()

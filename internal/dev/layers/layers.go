@@ -20,7 +20,7 @@ type Table struct {
 	of     map[string]int // the index of each file's layer
 }
 
-// NewTable returns the table of layers and says which files are in two.
+// NewTable returns the table of layers, and names the files that are in two.
 func NewTable(layers []Layer) (t Table, faults []string) {
 	t = Table{layers, map[string]int{}}
 	for i, l := range layers {
@@ -35,7 +35,7 @@ func NewTable(layers []Layer) (t Table, faults []string) {
 	return t, faults
 }
 
-// Differences says which files are in no layer, and which are only in the table.
+// Differences names the files that are in no layer, and those that are only in the table.
 func (t Table) Differences(files []string) (faults []string) {
 	exists := map[string]bool{}
 	for _, file := range files {
@@ -53,13 +53,13 @@ func (t Table) Differences(files []string) (faults []string) {
 	return faults
 }
 
-// stem is a file's name in the table.
+// stem returns a file's name in the table.
 func stem(file string) string {
 	file = filepath.Base(file)
 	return strings.TrimSuffix(file, filepath.Ext(file))
 }
 
-// Upward says which uses are of a layer above the user's.
+// Upward names the uses of a layer above the user's.
 func (t Table) Upward(uses []Use) (faults []string) {
 	for _, u := range uses {
 		from, known := t.of[stem(u.From)]
@@ -72,7 +72,7 @@ func (t Table) Upward(uses []Use) (faults []string) {
 	return faults
 }
 
-// Circles says which circles have more than a number of files, or files of several layers.
+// Circles names circles of more than most files, or of files of several layers.
 func (t Table) Circles(circles [][]string, most int) (faults []string) {
 	for _, circle := range circles {
 		files := strings.Join(circle, " ")
@@ -101,8 +101,8 @@ func (t Table) layersOf(files []string) (names []string) {
 	return names
 }
 
-// Circles returns the largest sets of files each of which needs, directly or through others, all
-// the others of its set; the set with the most files first.
+// Circles returns the largest sets of files each of which needs all others of its set, directly or
+// indirectly; the set with the most files first.
 func Circles(uses []Use) (circles [][]string) {
 	next := map[string][]string{}
 	for _, u := range uses {
@@ -126,7 +126,7 @@ func Circles(uses []Use) (circles [][]string) {
 	return circles
 }
 
-// visit marks what is reached from a file in one step or more.
+// visit marks the files that can be reached from a file in one step or more.
 func visit(file string, next map[string][]string, reached map[string]bool) {
 	for _, other := range next[file] {
 		if !reached[other] {

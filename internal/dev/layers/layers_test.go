@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A small package with each kind of upward reference, beside what only looks like one.
+// A small package with each kind of upward reference, and with names that only look like one.
 var village = map[string]string{
 	"shop": `package village
 
@@ -17,7 +17,7 @@ type Shop struct{ Shelf int }
 
 const open = 9
 
-func (f *farm) sell() int { return f.grow() } // of the layer above its type's
+func (f *farm) sell() int { return f.grow() } // in the layer above its type's
 
 func (s *Shop) Deliver(t truck) string { return strings.Repeat(t.sound, s.Shelf) }
 `,
@@ -28,7 +28,7 @@ type farm struct{ field *Shop }
 func (f *farm) grow() int {
 	f.sell()
 	f.field.Shelf = open
-	Shelf, Deliver := 1, 2 // names of the shop's that are something else here
+	Shelf, Deliver := 1, 2 // names of the shop's, which are local here
 	return Shelf + Deliver
 }
 `,

@@ -26,12 +26,12 @@ type Use struct {
 	To   string
 }
 
-// A Reader finds uses in packages. It keeps what they import, as built for this machine, which is
-// the same for each build.
+// A Reader finds uses in packages. It keeps their imports, compiled for this machine, which are the
+// same for each build.
 type Reader struct {
 	fset    *token.FileSet
 	imports types.Importer
-	exports map[string]string // files with what packages export, by path
+	exports map[string]string // files with the exported data of packages, by path
 }
 
 // NewReader returns a reader that knows no package yet.
@@ -43,7 +43,7 @@ func NewReader() *Reader {
 	return r
 }
 
-// know compiles what is imported, and all that it imports, unless the build cache has it.
+// know compiles the imports, and all that they import, unless the build cache has them.
 func (r *Reader) know(imports []string) error {
 	imports = slices.DeleteFunc(slices.Clone(imports), func(path string) bool {
 		return r.exports[path] != "" || path == "unsafe"
@@ -92,8 +92,9 @@ func (r *Reader) Build(folder, arch, tag string) (files []string, uses []Use, er
 	return pkg.GoFiles, uses, err
 }
 
-// uses type-checks a package, because only types tell whose field or method a name is, and what is
-// local. What another file can refer to is never local, so no name needs a look at its kind.
+// uses type-checks a package, because only types tell whose field or method a name is, and which
+// names are local. Names that another file can refer to are never local, so the kinds of names need
+// no check.
 func (r *Reader) uses(files []*ast.File) (uses []Use, err error) {
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: r.imports}

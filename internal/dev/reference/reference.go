@@ -1,5 +1,5 @@
-// Package reference computes attention by its definition, one score after the
-// other, with nothing of the library: what tests compare the library with.
+// Package reference computes attention by its definition, one score after the other, without code
+// of the library: tests compare the library with it.
 package reference
 
 import "math"
@@ -123,7 +123,7 @@ func weigh[F float](c *Call, p []F, visible []int, b, h, i int) (lse F) {
 	}
 	sum := sumExp(p, visible, top)
 	lse = top + F(math.Log(float64(sum)))
-	if c.Sinks != nil { // of which the log-sum-exp knows nothing
+	if c.Sinks != nil { // the log-sum-exp excludes them
 		sink := F(c.Sinks[h])
 		top = max(top, sink)
 		sum = sumExp(p, visible, top) + F(math.Exp(float64(sink-top)))
@@ -134,7 +134,7 @@ func weigh[F float](c *Call, p []F, visible []int, b, h, i int) (lse F) {
 	return lse
 }
 
-// sumExp is the sum of exponentials of scores, less the largest.
+// sumExp returns the sum of exponentials of scores, less the largest.
 func sumExp[F float](scores []F, visible []int, top F) (sum F) {
 	for _, j := range visible {
 		sum += F(math.Exp(float64(scores[j] - top)))
@@ -166,7 +166,7 @@ func score[F float](c *Call, b, h, i, j int) F {
 	return s
 }
 
-// combine is column x of the weighted values. Only visible keys are read.
+// combine returns column x of the weighted values. It reads visible keys only.
 func combine[F float](c *Call, p []F, visible []int, b, h, x int) F {
 	v := c.V[(b*c.KVH+h*c.KVH/c.H)*c.Lk*c.Dv:]
 	var o F
@@ -176,9 +176,9 @@ func combine[F float](c *Call, p []F, visible []int, b, h, x int) F {
 	return o
 }
 
-// RoundingsOf bounds what roundings to float32 add up to in row (b, h, i): absolute in its
-// log-sum-exp, and relative to weights and to the sum of magnitudes of weighted values. They are
-// those of any order of sums, and of exponentials in steps of blocks.
+// RoundingsOf bounds the sum of all roundings to float32 in row (b, h, i): absolute in its
+// log-sum-exp, and relative to weights and to the sum of magnitudes of weighted values. The bounds
+// hold for any order of sums, and for exponentials in steps of blocks.
 func (c *Call) RoundingsOf(b, h, i int) (scores, relative float64) {
 	const half = 0x1p-24 // of an ULP, relative
 	var rounding, most, least float64
@@ -201,7 +201,7 @@ func (c *Call) RoundingsOf(b, h, i int) (scores, relative float64) {
 	return scores, math.Expm1(2*rounding+2*exponents+2*sums) + n*half
 }
 
-// sizes returns a score and how many roundings of what size it may have.
+// sizes returns a score, and the sizes of its roundings times their number.
 func (c *Call) sizes(b, h, i, j int) (s, terms float64) {
 	q := c.Q[((b*c.H+h)*c.Lq+i)*c.D:][:c.D]
 	k := c.K[((b*c.KVH+h*c.KVH/c.H)*c.Lk+j)*c.D:][:c.D]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A case that can be done by hand: two keys with scores 0 and ln 3.
+// A case that can be computed by hand: two keys with scores 0 and ln 3.
 func TestByHand(t *testing.T) {
 	c := &Call{
 		B: 1, H: 1, KVH: 1, Lq: 1, Lk: 2, D: 1, Dv: 1, Left: -1, Right: -1,

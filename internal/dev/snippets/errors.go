@@ -7,9 +7,9 @@ import (
 	"go/token"
 )
 
-// GoesOn returns the places where Go code calls on after an error, which readers would copy: calls
-// whose errors are collected before any is looked at, and an err that the next statement assigns
-// again.
+// GoesOn returns the places where Go code continues after an unchecked error, which readers would
+// copy: calls whose errors are collected and checked together, and an err that the next statement
+// assigns again.
 func GoesOn(name, program string) (faults []string, err error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, program, parser.SkipObjectResolution)
@@ -40,7 +40,7 @@ func GoesOn(name, program string) (faults []string, err error) {
 	return faults, nil
 }
 
-// isName reports whether an expression is a name, of a package unless that is empty.
+// isName reports whether an expression is a name, in package pkg unless that is empty.
 func isName(x ast.Expr, pkg, name string) bool {
 	if s, ok := x.(*ast.SelectorExpr); ok {
 		return pkg != "" && s.Sel.Name == name && isName(s.X, "", pkg)
@@ -58,7 +58,7 @@ func calls(list []ast.Expr) (n int) {
 	return n
 }
 
-// assigns reports whether a statement sets err by a call that does not get it.
+// assigns reports whether a statement sets err by a call that does not get err.
 func assigns(s ast.Stmt) bool {
 	a, ok := s.(*ast.AssignStmt)
 	if !ok || !isName(a.Lhs[len(a.Lhs)-1], "", "err") {

@@ -1,4 +1,4 @@
-// Package snippets finds the Go code of documents and makes programs of it, so that a test can
+// Package snippets finds the Go code in documents and turns it into programs, so that a test can
 // compile what readers copy.
 package snippets
 
@@ -11,13 +11,13 @@ import (
 
 // Snippet is a block of Go code in a document, as a program.
 type Snippet struct {
-	Line    int    // of the document, where the code begins
+	Line    int    // the first line of the code in the document
 	Program string // package main
-	Output  string // what it prints, if it says so; then it is a whole program
+	Output  string // the printed output, if the code has it; then it is a whole program
 }
 
-// A document has blocks that begin with ```go. Those that are no program of their own stand after a
-// comment that readers do not see:
+// A document has blocks that begin with ```go. A block that is not a program comes after a comment
+// that readers do not see:
 //
 //	<!-- prelude
 //	func decode(keys []float32) error {
@@ -32,7 +32,7 @@ const (
 	hole   = "/* snippet */"
 )
 
-// imports are the packages that parts of programs may use, by name.
+// imports are the packages that incomplete programs may use, by name.
 var imports = map[string]string{
 	"attn": "github.com/seed-1415985d/attn", "cluster": "github.com/seed-1415985d/attn/cluster",
 	"embedded": "github.com/seed-1415985d/attn/cluster/embedded",
@@ -68,7 +68,7 @@ func Find(document string) (all []Snippet, err error) {
 	return all, nil
 }
 
-// until returns the lines from one on to the one that is last, and its number.
+// until returns the lines from one on up to last, and the number of that line.
 func until(lines []string, from int, last string) (text string, at int) {
 	at = from
 	for at < len(lines) && lines[at] != last {
@@ -77,7 +77,7 @@ func until(lines []string, from int, last string) (text string, at int) {
 	return strings.Join(lines[from:min(at, len(lines))], "\n"), at
 }
 
-// complete makes a program of code.
+// complete turns code into a program.
 func (s *Snippet) complete(code, prelude string) error {
 	if strings.HasPrefix(code, "package ") {
 		s.Program = code + "\n"

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// root is the repository, seen from this folder.
+// root is the path of the repository from this folder.
 const root = "../../.."
 
-// Every piece of Go code in the documents compiles, and those that say what they print print that.
-// They are laid over the repository as packages that are not there.
+// All Go code in the documents compiles, and code with an output prints it. The programs are
+// overlaid on the repository as additional packages.
 func TestSnippets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for half a minute what is the same on every CPU")
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	packages := map[string][]string{} // by the module that they are laid into
+	packages := map[string][]string{} // by the module that contains them
 	outputs := map[string]Snippet{}
 	dir := t.TempDir()
 	for document, all := range documents(t) {
@@ -52,7 +52,7 @@ func TestSnippets(t *testing.T) {
 	}
 	list := writeJSON(t, filepath.Join(dir, "overlay.json"), overlay)
 	for module, names := range packages {
-		slices.Sort(names) // a program that is alone would be left in the module's folder
+		slices.Sort(names) // a single program would be left in the module's folder
 		run(t, module, append([]string{"build", "-overlay", list, "-o", os.DevNull}, names...)...)
 	}
 	for at, s := range outputs {
@@ -65,7 +65,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// documents are the snippets of each document.
+// documents returns the snippets of each document.
 func documents(t *testing.T) map[string][]Snippet {
 	t.Helper()
 	names, err := filepath.Glob(root + "/docs/*.md")
@@ -85,8 +85,8 @@ func documents(t *testing.T) map[string][]Snippet {
 	return all
 }
 
-// No code that readers copy calls on after an error: a layer that does has changed what the next
-// try begins with.
+// No code in documents continues after an error: a layer that does has changed the input of the
+// next attempt.
 func TestSnippetsStopAtErrors(t *testing.T) {
 	check := func(name, program string) {
 		faults, err := GoesOn(name, program)
@@ -123,7 +123,7 @@ func TestSnippetsStopAtErrors(t *testing.T) {
 	}
 }
 
-// The layer of docs/adopting.md yields the same residuals over a cache that has to grow.
+// The layer of docs/adopting.md computes the same residuals over a cache that has to grow.
 func TestLayer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles what is the same on every CPU")
@@ -188,7 +188,7 @@ func run(t *testing.T, folder string, arguments ...string) {
 	}
 }
 
-// A block that is no program needs a prelude with a place for it.
+// A block that is not a program needs a prelude with a place for it.
 func TestFind(t *testing.T) {
 	const program = "```go\npackage main\n\nfunc main() {\n\tprintln()\n\t// Output: 1\n\t// 2\n}\n```\n"
 	const part = "<!-- prelude\nfunc f() (err error) {\n\t/* snippet */\n\treturn err\n}\n-->\n" +
@@ -206,7 +206,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// An error that nobody looks at before the next call is found, whichever way it is kept.
+// An error that is not checked before the next call is found, in whatever form it is kept.
 func TestGoesOn(t *testing.T) {
 	const frame = "package p\n\nfunc f() {\n\t%s\n}\n"
 	for body, want := range map[string]int{

@@ -1,4 +1,4 @@
-// Command tables writes the tables of docs/performance.md from what attn bench -json has measured,
+// Command tables writes the tables of docs/performance.md from measurements of attn bench -json,
 // docs/bench-*.json: `go run ./internal/dev/tables` in the repository's root. A comment before each
 // table says what it shows, see mark.go. With -measure NAME it measures this machine first, and
 // writes docs/bench-NAME.json.
@@ -15,14 +15,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/flags"
 )
 
-// documents have tables.
+// documents are the documents with tables.
 var documents = []string{"docs/performance.md"}
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command is the exit status of a run, whose error it prints.
+// command runs a command line, prints its error and returns the exit status.
 func command(args []string, stdout, stderr io.Writer) int {
 	err := run(args, stdout, stderr)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

@@ -14,14 +14,14 @@ import (
 //	<!-- bench columns; run: ^prefill; skip: integers; Zen 5, AVX2: zen5 avx2 1 -->
 //
 // The first part names the kind of table. run and skip are regular expressions of cases. Each other
-// part is a column's heading, and which measurement, implementation and number of threads it shows.
+// part is a column's heading, its measurement, implementation and number of threads.
 type mark struct {
 	kind      string
 	run, skip *regexp.Regexp
 	columns   []column
 }
 
-// column is what one column of figures shows.
+// column is a column of figures.
 type column struct {
 	heading string
 	of      *measurement
@@ -31,10 +31,10 @@ type column struct {
 
 var (
 	begin = regexp.MustCompile(`(?m)^<!-- bench (.*) -->\n`)
-	lines = regexp.MustCompile(`\A(\|.*\n)*`) // of the table that is there
+	lines = regexp.MustCompile(`\A(\|.*\n)*`) // the old table
 )
 
-// fill returns a document with its tables written.
+// fill returns a document with new tables.
 func fill(name, text string, read func(string) (*measurement, error)) (string, error) {
 	var out strings.Builder
 	read = ofOneMachine(read)
@@ -59,7 +59,7 @@ func fill(name, text string, read func(string) (*measurement, error)) (string, e
 }
 
 // ofOneMachine refuses a second measurement: a document shows the newest machine only, and older
-// ones stay in their files.
+// measurements stay in their files.
 func ofOneMachine(read func(string) (*measurement, error)) func(string) (*measurement, error) {
 	shown := ""
 	return func(name string) (*measurement, error) {
@@ -122,7 +122,7 @@ func (m *mark) addColumn(heading, value string, read func(string) (*measurement,
 	return nil
 }
 
-// cases are those that the mark selects, in the order in which they were measured.
+// cases returns the cases that the mark selects, in the order of measurement.
 func (m *mark) cases() (list []*measure.Result, err error) {
 	seen := map[string]bool{}
 	for _, c := range m.columns {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// genericCases are what plain Go is measured with: other cases would take minutes a call.
+// genericCases are the cases for plain Go: a call of another case would last minutes.
 const genericCases = "^(prefill_d64|prefill_d64_causal|bert|decode, cache|tiny)$"
 
 // benchRuns are the arguments of attn bench that measure a machine.
@@ -22,7 +22,7 @@ func benchRuns(isa, time string) [][]string {
 	}
 }
 
-// attnBench runs the command of this checkout.
+// attnBench runs the command attn of this checkout.
 func attnBench(stderr io.Writer, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	bench := exec.Command("go", append([]string{"run", "./cmd/attn", "bench"}, args...)...)
@@ -33,7 +33,8 @@ func attnBench(stderr io.Writer, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// measureMachine writes docs/bench-NAME.json below a folder: what runs of bench print, together.
+// measureMachine writes docs/bench-NAME.json below a folder: the joined output of some runs of
+// bench.
 func measureMachine(folder, name string, runs [][]string,
 	bench func(...string) ([]byte, error)) error {
 	var all measurement

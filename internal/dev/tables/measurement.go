@@ -10,7 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// measurement is what attn bench -json prints.
+// measurement is the output of attn bench -json.
 type measurement struct{ measure.Benchmark }
 
 // measurements returns a function that reads docs/bench-NAME.json below a folder.
@@ -35,8 +35,8 @@ func measurements(folder string) func(name string) (*measurement, error) {
 // mostPercent allows for noise.
 const mostPercent = 103
 
-// check fails where something is missing that tables show, as when attn bench calls it otherwise,
-// and where per cents are those of a busy machine.
+// check fails if data for tables is missing, for example because attn bench renamed it, and if per
+// cents show that the machine was busy.
 func (m *measurement) check() error {
 	if m.CPU == "" || m.Go == "" || len(m.Reports) == 0 {
 		return fmt.Errorf("cpu is %q, go %q, and there are %d reports, want all of them", m.CPU, m.Go,
@@ -78,7 +78,7 @@ func (m *measurement) check() error {
 	return nil
 }
 
-// of is the report on an implementation.
+// of returns the report on an implementation.
 func (m *measurement) of(implementation string) *measure.Report {
 	for i := range m.Reports {
 		if m.Reports[i].Implementation == implementation {
@@ -88,7 +88,7 @@ func (m *measurement) of(implementation string) *measure.Report {
 	return nil
 }
 
-// resultOf is the result of a case on a number of threads, nil if it was not measured.
+// resultOf returns the result of a case on a number of threads, nil if it was not measured.
 func resultOf(r *measure.Report, name string, threads int) *measure.Result {
 	for i := range r.Results {
 		if c := &r.Results[i]; c.Case == name && c.Threads == threads {

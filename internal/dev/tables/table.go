@@ -7,7 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
-// table is a Markdown table of the mark's kind.
+// table returns a Markdown table of the mark's kind.
 func (m *mark) table() (string, error) {
 	switch m.kind {
 	case "columns":
@@ -18,7 +18,7 @@ func (m *mark) table() (string, error) {
 	return "", fmt.Errorf("a mark is of kind %q, want columns or limits", m.kind)
 }
 
-// head is the first two lines; right says from which column on figures are aligned to the right.
+// head returns the first two lines. Columns from right on are aligned to the right.
 func head(right int, headings ...string) string {
 	line := "|"
 	for i := range headings {
@@ -63,7 +63,7 @@ func (m *mark) sideBySide() (string, error) {
 	return out, nil
 }
 
-// cell is empty for what was not measured.
+// cell returns a figure, or "" if it was not measured.
 func (c *column) cell(name string) string {
 	r := resultOf(c.report, name, c.threads)
 	if r == nil {
@@ -72,7 +72,7 @@ func (c *column) cell(name string) string {
 	return fmt.Sprintf("%s, %.1f, %.1f %%", measure.Duration(r.Nanoseconds), r.Rate, r.Percent)
 }
 
-// limits is a table of what the machines can do at best.
+// limits returns a table of the machines' peak rates.
 func (m *mark) limits() string {
 	out := head(2, "measurement", "processor, Go", "multiply-adds", "of 8-bit integers",
 		"memory, pages of 4 KiB", "huge pages", "median to least time")
@@ -85,7 +85,7 @@ func (m *mark) limits() string {
 	return out
 }
 
-// figure is empty for what was not measured.
+// figure formats a figure, or returns "" if it was not measured.
 func figure(format string, x float64) string {
 	if x == 0 {
 		return ""
@@ -93,8 +93,8 @@ func figure(format string, x float64) string {
 	return fmt.Sprintf(format, x)
 }
 
-// noise is how much longer the median repetition took than the fastest, of the cases for which
-// that was least and most.
+// noise returns how much longer the median repetition was than the fastest, for the cases with the
+// least and the most of it.
 func (c *column) noise() string {
 	least, most := 0.0, 0.0
 	for _, r := range c.report.Results {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The committed tables are those that the committed measurements make.
+// The committed tables are what the committed measurements give.
 func TestTablesAreCurrent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads the same files on every machine")
@@ -37,7 +37,7 @@ func TestTablesAreCurrent(t *testing.T) {
 	}
 }
 
-// A measurement is what several runs print, together, and can be read again.
+// A measurement is the joined output of several runs, and can be read again.
 func TestMeasure(t *testing.T) {
 	folder := folderWith(t, measured, "")
 	var asked []string
@@ -75,7 +75,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Nothing is written where a run fails or prints something else.
+// Nothing is written if a run fails or prints something else.
 func TestMeasureRefuses(t *testing.T) {
 	folder := folderWith(t, measured, "")
 	failure := errors.New("no such case")
@@ -151,7 +151,7 @@ func folderWith(t *testing.T, measurement, text string) string {
 	return folder
 }
 
-// withoutTables leaves what a person writes, or the first line of each table, as a stale one.
+// withoutTables removes tables, or keeps the first line of each as an outdated one.
 func withoutTables(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -201,7 +201,7 @@ func TestCommandRefuses(t *testing.T) {
 	}
 }
 
-// What a mark says has to be there.
+// Anything that a mark names has to exist.
 func TestMarks(t *testing.T) {
 	read := measurements(folderWith(t, measured, ""))
 	for _, c := range []struct{ mark, want string }{
@@ -223,7 +223,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What a table shows has to be measured: a key that attn bench calls otherwise is no 0.
+// A table shows measured data only: a key that attn bench renamed is no 0.
 func TestMeasurements(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`{`, `[`, "docs/bench-one.json: invalid character"},

@@ -54,7 +54,7 @@ func residuals(capacity int) (all []float32) {
 		}
 		must(reserve([]*attn.Cache{cache}, tokens))
 		err := forward()
-		if errors.Is(err, attn.ErrCapacity) { // which does not come after reserve
+		if errors.Is(err, attn.ErrCapacity) { // which does not happen after reserve
 			must(cache.Grow(2 * cache.Config().Capacity))
 			err = forward()
 		}
