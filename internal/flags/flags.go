@@ -36,12 +36,20 @@ func Status(err error) int {
 	return 1
 }
 
-// New returns a set without flags; about is the text above the flags in its help.
+// New returns a set without flags; about is the text above them in its help, after which an empty
+// line follows.
 func New(about string) *flag.FlagSet {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	set.Usage = func() {
-		fmt.Fprint(set.Output(), about)
+		var list strings.Builder
+		to := set.Output()
+		set.SetOutput(&list)
 		set.PrintDefaults()
+		set.SetOutput(to)
+		fmt.Fprint(to, strings.TrimRight(about, "\n"), "\n")
+		if list.Len() > 0 {
+			fmt.Fprint(to, "\n", list.String())
+		}
 	}
 	return set
 }

@@ -109,3 +109,22 @@ func TestWrap(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestNew: an empty line is between the text of a command and its flags, whatever the text ends
+// with, and the text is all where there are none.
+func TestNew(t *testing.T) {
+	for _, end := range []string{"", "\n", "\n\n"} {
+		for _, n := range []int{0, 1} {
+			set, want := New("command [flags]\n\nDoes it."+end), "command [flags]\n\nDoes it.\n"
+			if n > 0 {
+				set.Int("n", 0, "some number")
+				want += "\n  -n int\n    \tsome number\n"
+			}
+			var help strings.Builder
+			if err := ParseAll(set, []string{"-h"}, &help); !errors.Is(err, flag.ErrHelp) ||
+				help.String() != want {
+				t.Errorf("%q, %d flags: help is %q, error %v, want %q", end, n, help.String(), err, want)
+			}
+		}
+	}
+}
