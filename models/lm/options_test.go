@@ -2,6 +2,8 @@ package lm
 
 import (
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -64,5 +66,38 @@ func TestOptions(t *testing.T) {
 	want := Sizes{Layers: 4, Hidden: 256, Heads: 4, KVHeads: 4, FFN: 704, Vocab: 512}
 	if s := m.Sizes(); s != want {
 		t.Errorf("the usual shape is %+v", s)
+	}
+}
+
+// TestRandomTexts: answers of a random model show each token that is no byte and not special, and
+// no text is encoded to these.
+func TestRandomTexts(t *testing.T) {
+	m, err := Random(Sizes{Layers: 1, Hidden: 8, Heads: 1, FFN: 8, Vocab: 9000}, Options{Context: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tokens, seen := m.Tokenizer(), map[string]bool{}
+	for i := int32(259); i < 9000; i++ {
+		text := tokens.Decode([]int32{i})
+		if len(text) < 3 || strings.Trim(text, " abcdefghijklmnoprstuvwyz") != "" || seen[text] {
+			t.Fatalf("token %d is %q, want a word that no other token is", i, text)
+		}
+		seen[text] = true
+		if got, err := tokens.Encode(text); err != nil || len(got) != len(text) {
+			t.Fatalf("%q has %d tokens, want its bytes: %v", text, len(got), err)
+		}
+	}
+}
+
+// TestNotThere: the error names the path that there is not, rather than a file in it.
+func TestNotThere(t *testing.T) {
+	for _, name := range []string{"x", "x.gguf"} {
+		path := filepath.Join(t.TempDir(), name)
+		var is *fs.PathError
+		if _, err := Open(path, Options{}); !errors.As(err, &is) || is.Path != path ||
+			!errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

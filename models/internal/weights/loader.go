@@ -50,6 +50,10 @@ type Way struct {
 func Of(path string, way Way) *Loader {
 	const adapter = "adapter_config.json"
 	l := &Loader{Path: path, Way: way}
+	if _, err := os.Stat(path); err != nil { // rather than that a file in it is not there
+		l.Err = err
+		return l
+	}
 	if l.Exists(adapter) {
 		l.Check(adapter, errors.New("the folder has an adapter, want a model without one, as there is "+
 			"after merging it"))
