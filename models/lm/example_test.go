@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/lm"
 )
@@ -132,7 +133,8 @@ func ExampleGeneration_logits() {
 	t := m.Tokenizer()
 	g := lm.Generation{MaxTokens: 6, Logits: func(_ []int32, logits []float32) error {
 		for token := range logits {
-			if text := t.Bytes(int32(token)); text < "0" || text > "9" {
+			text := t.Bytes(int32(token)) // real models have tokens of several digits
+			if text == "" || strings.Trim(text, "0123456789") != "" {
 				logits[token] = float32(math.Inf(-1))
 			}
 		}
@@ -163,11 +165,7 @@ func ExampleSession_Score() {
 	}
 	sum, n := 0.0, 0
 	err = s.Score(context.Background(), text, func(i int, logits []float32) error {
-		all := 0.0
-		for _, x := range logits {
-			all += math.Exp(float64(x))
-		}
-		sum += float64(logits[text[i]]) - math.Log(all)
+		sum += float64(logits[text[i]] - attn.LogSumExp(logits))
 		n++
 		return nil
 	})

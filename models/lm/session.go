@@ -137,8 +137,8 @@ func (s *Session) Append(ctx context.Context, tokens ...int32) (logits []float32
 func (s *Session) again() { s.back(max(0, len(s.tokens)-1)) }
 
 // Score is Append that calls f for each token with the logits before it, by which tokens[i] would
-// be chosen. They are valid until f returns; an error of f ends the call. The first token of a
-// session without tokens has no logits before it.
+// be chosen. They are valid until f returns; an error of f ends the call. f is not called for the
+// first token of a session without tokens, because nothing comes before it.
 func (s *Session) Score(ctx context.Context, tokens []int32,
 	f func(i int, logits []float32) error) error {
 	if f == nil {
