@@ -25,7 +25,7 @@ type drafter struct {
 // drafted is the second model's sequence of a job.
 type drafted struct {
 	seq    sequence
-	tokens []int32
+	tokens []int32 // at least those of seq
 }
 
 func newDrafter(e *engine, s settings) (*drafter, error) {
@@ -93,8 +93,10 @@ func (d *drafter) read(j *job) (err error) {
 		}
 		d.seqs[j] = x
 	} else {
-		right := common(x.tokens[:min(len(x.tokens), x.seq.length())], j.tokens)
-		err = x.seq.back(right)
+		err = x.seq.back(common(x.tokens[:x.seq.length()], j.tokens))
+	}
+	if err == nil {
+		x.tokens = append(x.tokens[:0], j.tokens...)
 	}
 	for err == nil && x.seq.length() < len(j.tokens)-1 {
 		at := x.seq.length()

@@ -127,3 +127,24 @@ func TestOtherTokens(t *testing.T) {
 		t.Errorf("a model of other tokens: %v", err)
 	}
 }
+
+// TestDraftWithoutGuesses: an answer with room for no guess is read by the second model all the
+// same, and the next one goes on with what they have in common.
+func TestDraftWithoutGuesses(t *testing.T) {
+	alone := small(t, Options{})
+	m := small(t, Options{Draft: alone})
+	for i, n := range []int{40, 50, 45, 60} {
+		prompt := prompt32(n)
+		prompt[30+i] = 5
+		for _, most := range []int{2, 9} {
+			g := Generation{MaxTokens: most}
+			got, want := collect(t, m, prompt, g), collect(t, alone, prompt, g)
+			if !slices.Equal(got, want) {
+				t.Errorf("prompt %d: the answer is %v, want %v", i, got, want)
+			}
+		}
+	}
+	if c := m.engine.counts(); c.right != m.engine.drafter.made {
+		t.Errorf("%d of %d guesses of the same model were right", c.right, m.engine.drafter.made)
+	}
+}
