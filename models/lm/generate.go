@@ -178,7 +178,8 @@ type answer struct {
 	decoder *tokenizer.Decoder
 	top     []Candidate
 	ranked  []int32
-	left    bool // the reader ended the range
+	seen    []int32 // copy of the tokens, since Logits may write to it
+	left    bool    // the reader ended the range
 }
 
 // begin submits the job of an answer to a prompt after the first kept tokens of the session.
@@ -280,8 +281,11 @@ func (a *answer) next(logits []float32) (t Token, err error) {
 	d.penalize(logits)
 	if a.Logits == nil {
 		err = d.checkPenalized(logits)
-	} else if err = a.Logits(a.job.tokens, logits); err == nil {
-		err = checkHook(logits)
+	} else {
+		a.seen = append(a.seen[:0], a.job.tokens...)
+		if err = a.Logits(a.seen, logits); err == nil {
+			err = checkHook(logits)
+		}
 	}
 	if err != nil {
 		return t, err

@@ -510,3 +510,31 @@ func TestCloseWithin(t *testing.T) {
 		})
 	}
 }
+
+// TestHookWritesTokens: what a hook does to the tokens that it gets changes no answer, session or
+// prefix.
+func TestHookWritesTokens(t *testing.T) {
+	m := small(t, Options{})
+	zeros := make([]int32, 200)
+	s := m.session(t)
+	g := Generation{MaxTokens: 8, Sampling: Sampling{Repetition: 1.3}}
+	for _, of := range []*Session{nil, s} {
+		hooked := g
+		hooked.Session = of
+		hooked.Logits = func(tokens []int32, _ []float32) error {
+			clear(tokens)
+			return nil
+		}
+		if got, want := collect(t, m, prompt32(150), hooked),
+			collect(t, m, prompt32(150), g); !slices.Equal(got, want) {
+			t.Errorf("the answer is %v, want %v", got, want)
+		}
+	}
+	if got := s.Tokens()[:150]; !slices.Equal(got, prompt32(150)) {
+		t.Errorf("the session has the tokens %v", got)
+	}
+	got, want := collect(t, m, zeros, g), collect(t, small(t, Options{}), zeros, g)
+	if !slices.Equal(got, want) {
+		t.Errorf("another answer is %v, want %v", got, want)
+	}
+}
