@@ -25,7 +25,7 @@ func (c *conversation) readMessages(t *chat.Template) obey {
 	return func(value json.RawMessage) error {
 		list, ok := listOf[json.RawMessage](value)
 		if !ok || len(list) == 0 {
-			return errors.New("want a list of messages")
+			return errors.New("want a list of one message or more")
 		}
 		for i, x := range list {
 			m, err := readMessage(t, fmt.Sprintf("messages[%d]", i), x)

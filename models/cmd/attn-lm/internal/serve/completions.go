@@ -49,6 +49,9 @@ func (p *promptValue) encode(s *Server) ([][]int32, error) {
 		if len(tokens) == 0 {
 			return nil, invalid("prompt", "prompt %d has no tokens, want one at least", i)
 		}
+		if err := s.known("prompt", tokens); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }

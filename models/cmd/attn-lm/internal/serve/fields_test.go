@@ -243,14 +243,15 @@ func TestBodies(t *testing.T) {
 			want = "not JSON"
 		}
 		x.refuses(a, 400, map[bool]string{true: "prompt"}[body == "{}"], "", want)
+		if body != "{}" && !strings.Contains(string(a.body), "the body is ") {
+			t.Errorf("%q: %s does not name the body", body, a.body)
+		}
 	}
 	for _, prompt := range []string{`""`, `[]`, `[[]]`, `[""]`, `1`, `{}`, `true`, `["x", 1]`,
 		`[1, "x"]`, `[1.5]`, `[null]`, `[[1], [null]]`, `[[1], 2]`, `[-1]`, `[260]`, `[4294967296]`,
 		`["x", null]`, `[[1], []]`} {
 		a := x.post("/v1/completions", `{"prompt": `+prompt+`}`)
-		if a.status != 400 {
-			t.Errorf("%s: status %d, %s", prompt, a.status, a.body)
-		}
+		x.refuses(a, 400, "prompt", "", "prompt ")
 	}
 }
 

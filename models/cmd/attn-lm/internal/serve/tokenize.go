@@ -76,11 +76,20 @@ func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, body []byte)
 	if !there {
 		return invalid("tokens", "tokens is not there, want a list of tokens")
 	}
-	for i, token := range tokens {
-		if vocab := s.Model.Sizes().Vocab; token < 0 || int(token) >= vocab {
-			return invalid("tokens", "tokens[%d] is %d, want 0 to %d", i, token, vocab-1)
-		}
+	if err := s.known("tokens", tokens); err != nil {
+		return err
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"prompt": s.Model.Tokenizer().Decode(tokens)})
+	return nil
+}
+
+// known refuses numbers that are no tokens in a field.
+func (s *Server) known(field string, tokens []int32) error {
+	vocab := s.Model.Sizes().Vocab
+	for _, token := range tokens {
+		if token < 0 || int(token) >= vocab {
+			return invalid(field, "%s has token %d, want 0 to %d", field, token, vocab-1)
+		}
+	}
 	return nil
 }
