@@ -561,7 +561,9 @@ func TestNoAllocationOverDocuments(t *testing.T) {
 			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
 				Causal: BottomRight, LSE: lse[:], Bias: BHLD(bias[:], 1, 1, 9, 9)}),
 			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
-				KeyDocuments: keys[:], Integers: true}))
+				KeyDocuments: keys[:], Integers: true}),
+			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
+				KeyDocuments: keys[:], BFloat16: true}))
 	})
 	p := NewPool(3)
 	defer p.Close()
@@ -609,7 +611,7 @@ func TestNoAllocationWithLists(t *testing.T) {
 		p := finiteProblem(random("no allocation"), shape{1, 2, 4, 2, 300, 16, 16})
 		p.opt = Options{}
 		dst, _, _ := p.results()
-		for _, opt := range []Options{{}, {Integers: true}} {
+		for _, opt := range []Options{{}, {Integers: true}, {BFloat16: true}} {
 			mustNotAllocate(t, func() error {
 				list := [4]int32{7, 100, 200, -1}
 				o := opt

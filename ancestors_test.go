@@ -59,6 +59,7 @@ func TestTreesAreTheirMask(t *testing.T) {
 				p.k, p.v = contiguous(p.k), contiguous(p.v)
 				p.opt.Integers = r.IntN(2) == 0
 			}
+			p.opt.BFloat16 = !p.opt.Integers && r.IntN(3) == 0
 			want := p.masked().solve(t, Attend)
 			for _, way := range ways {
 				p.same(t, way.name, p.solveStrided(t, r, operands, way.attend), want)
@@ -84,6 +85,7 @@ func TestTreesOverCaches(t *testing.T) {
 					p.overKeys()
 				}
 				p.opt.Integers = format == I8 && n%4 < 2
+				p.opt.BFloat16 = format < I8 && n%4 < 2
 				c := p.typedCache(t, r, format)
 				over := func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }
 				want := p.masked().solve(t, over)
@@ -134,7 +136,7 @@ func TestChainIsCausal(t *testing.T) {
 			s := treeShape(r)
 			p := treeProblem(r, normal, s)
 			p.k, p.v = contiguous(p.k), contiguous(p.v)
-			p.opt.Integers = r.IntN(3) == 0
+			p.opt.drawProducts(r)
 			if r.IntN(2) == 0 {
 				p.opt.Slopes = tensor(r, normal, 1, 1, 1, p.q.H).Data
 			}
@@ -306,7 +308,7 @@ func mustShareTrees(t *testing.T, r *rand.Rand, format Format) {
 	k, v := tokens(n)
 	must(t, prompt.Append(k, v))
 	opt := Options{Window: Window{Left: r.IntN(2) * r.IntN(2*n)}, QueryLens: []int{},
-		Integers: format == I8 && r.IntN(2) == 0}
+		Integers: format == I8 && r.IntN(2) == 0, BFloat16: format < I8 && r.IntN(2) == 0}
 	var seqs []*Sequence
 	total, asking := 0, 0
 	for range 2 + r.IntN(3) {

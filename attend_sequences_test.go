@@ -569,7 +569,7 @@ func documentsProblem(r *rand.Rand, kind distribution, s shape) *problem {
 	p := problemOf(r, kind, s)
 	o := &p.opt
 	o.Offset, o.QueryLens, o.KeyLens = 0, nil, nil
-	o.Integers = r.IntN(3) == 0
+	o.drawProducts(r)
 	count := 1 + r.IntN(1+r.IntN(12))
 	if o.Documents = randomLengths(r, s.lq, count); !own {
 		o.KeyDocuments = randomLengths(r, s.lk, count)
@@ -724,8 +724,8 @@ func TestOtherDocumentsAreNotRead(t *testing.T) {
 		for range budget(200) {
 			lq, lk := 1+r.IntN(70), 1+r.IntN(200)
 			p := newProblem(r, normal, shape{1, 1, 1 + r.IntN(2), lq, lk, d, d})
-			p.opt = Options{Causal: Causal(r.IntN(3)), Integers: r.IntN(3) == 0}
-			if r.IntN(2) == 0 {
+			p.opt = Options{Causal: Causal(r.IntN(3))}
+			if p.opt.drawProducts(r); r.IntN(2) == 0 {
 				p.opt.Window = Window{1 + r.IntN(99), 1 + r.IntN(99)}
 			}
 			want := p.solve(t, Attend)

@@ -481,11 +481,15 @@ func (r *integerRow) bias(j int) float32 {
 // score is that of key j with everything that options add.
 func (r *integerRow) score(j int) float32 {
 	var s float32
-	for x, e := range r.k.row(r.b, r.kv, j) {
-		s = f32.FMA(r.q[x], e, s)
-	}
-	s = float32(s * r.keyScales[(r.b*r.k.H+r.kv)*r.k.L+j])
 	u, o := r.scale, r.opt
+	if k := r.k.row(r.b, r.kv, j); o.BFloat16 {
+		s = pairSum(r.q, k)
+	} else {
+		for x, e := range k {
+			s = f32.FMA(r.q[x], e, s)
+		}
+		s = float32(s * r.keyScales[(r.b*r.k.H+r.kv)*r.k.L+j])
+	}
 	if o.Softcap > 0 {
 		s = float32(o.Softcap * f32.Tanh(float32(s*min(u/o.Softcap, math.MaxFloat32))))
 		u = 1
@@ -523,7 +527,14 @@ func (r *integerRow) segment(first int) *rowState {
 		if visible == 0 {
 			continue
 		}
+		before := st.l[0]
 		masked := floats.Softmax(&tuning.Row{}, s[:], st.m, st.l, alpha, []uint64{visible}, 1, r.c)
+		if r.opt.BFloat16 {
+			if r.addBFloat16(st, block, s[:], visible, alpha[0], before); masked {
+				clear(st.o)
+			}
+			continue
+		}
 		for x := range st.o {
 			st.o[x] = float32(st.o[x] * alpha[0])
 		}
@@ -605,11 +616,14 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 	}
 	st := r.node(0, segments)
 	lse = f32.FMA(st.m[0], r.unit, f32.Log(st.l[0]))
-	m := float32(st.m[0] * r.unit)
+	m, c := float32(st.m[0]*r.unit), r.c
 	if r.opt.Sinks != nil && st.l[0] != 0 && !(m > math.MaxFloat32 &&
 		r.opt.Sinks[r.h] <= math.MaxFloat32) { // beside infinity a number is nothing
-		st.m[0] = m
+		st.m[0], c = m, f32.Log2E
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
+	}
+	if r.opt.BFloat16 && !r.opt.Weights.none() {
+		r.weights(r.opt.Weights.row(r.b, r.h, r.i), st, c)
 	}
 	rotateGeneric(st.o, 1, r.v.D, r.v.D, r.unrotate)
 	floats.Normalize(tuning.Generic, dst, st.o, st.l, 1, r.v.D, r.v.D, r.v.D)

@@ -669,6 +669,7 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 		opt.Slopes = nil // which a mask does not say
 	}
 	opt.Integers = p.integers()
+	opt.BFloat16 = p.model.config.Format < I8 && p.IntN(3) == 0
 	return dst, q, opt
 }
 

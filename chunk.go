@@ -137,6 +137,10 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	var buffer chunk
 	for i := range max(c.heads, c.together) {
 		h := w.head(c, i, &buffer)
+		if p.bfloat16 {
+			w.pairs.load(p, h)
+			continue
+		}
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
 			from := p.q.Data[p.q.offset(h.b, h.kv, h.row):]
@@ -274,8 +278,12 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		at := p.weights.offset(c.b, h, i) + c.base + first
-		floats.Weights(tuned.ISA, p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2,
-			w.visible[r]>>t.lo)
+		to, s, visible := p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], w.visible[r]>>t.lo
+		if p.bfloat16 {
+			w.pairs.weights(to, s, m, 1/l, c2, visible)
+			continue
+		}
+		floats.Weights(tuned.ISA, to, s, m, 1/l, c2, visible)
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *problem) gathered(b, h, i, first int) *problem {
 		x.q.Data[p.q.D] = p.opt.Slopes[h]
 	}
 	ref, o := p.reference(), &x.opt
-	*o = Options{Scale: p.opt.Scale, Softcap: p.opt.Softcap, Integers: p.opt.Integers,
+	*o = Options{Scale: p.opt.Scale, Softcap: p.opt.Softcap, Integers: p.opt.Integers, BFloat16: p.opt.BFloat16,
 		Mask: BHLD(make([]bool, n), 1, 1, 1, n)}
 	if !p.opt.Bias.none() {
 		o.Bias = zeros(1, 1, 1, n)
@@ -143,6 +143,9 @@ func TestListsAreGathered(t *testing.T) {
 				p = finiteProblem(r, listShape(r)) // what a cache of I8 takes
 				p.opt.Integers, p.opt.Slopes = true, nil
 			}
+			if p.opt.Slopes == nil && !p.opt.Integers { // which the gathered call has as a product
+				p.opt.BFloat16 = r.IntN(3) == 0
+			}
 			p.withLists(r).mustBeGathered(t, func() { anyTuning(t, hosts) })
 		}
 	})
@@ -198,7 +201,7 @@ func TestListsOverCaches(t *testing.T) {
 				format.values = format.keys
 				p.overKeys()
 			}
-			p.opt.Integers = min(format.keys, format.values) >= I8 && r.IntN(2) == 0
+			p.opt.drawProductsOver(r, format)
 			c := ringOf(t, r, format, p.k, p.v)
 			p.withLists(r)
 			want := p.wantOfLists(t, c.First(), func(dst, q, k, v Tensor, opt *Options) error {

@@ -168,7 +168,8 @@ func goldens() []golden {
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
 		golden{"Cache", cacheGolden},
 		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden},
-		golden{"MatMul", matMulGolden}, golden{"Products in bfloat16", bfloat16Golden})
+		golden{"MatMul", matMulGolden}, golden{"Products in bfloat16", bfloat16Golden},
+		golden{"Attention in bfloat16", bfloat16AttendGolden})
 	for _, typ := range integerBlockTypes {
 		list = append(list, golden{"PackBlocks/" + typ.String(),
 			func(t *testing.T, r *rand.Rand) [][]float32 {
@@ -298,8 +299,40 @@ func bfloat16Golden(t *testing.T, r *rand.Rand) (out [][]float32) {
 	return out
 }
 
+// bfloat16AttendGolden attends in bfloat16: in whole and ragged tiles, over views and caches, with
+// weights about the cut, scores about 2⁻¹²⁶, and values that are not finite.
+func bfloat16AttendGolden(t *testing.T, r *rand.Rand) (out [][]float32) {
+	for i, s := range []shape{{1, 1, 1, 1, 1, 1, 1}, {2, 1, 3, 27, 140, 37, 19},
+		{1, 2, 1, 77, 77, 64, 64}, {1, 1, 1, 2, 2100, 40, 13}} {
+		for _, size := range []float32{4, 40, 0x1p-62} {
+			h := s.kvh * s.group
+			q, k := goldenTensor(r, size, s.b, h, s.lq, s.d), goldenTensor(r, 4, s.b, s.kvh, s.lk, s.d)
+			v, dst := goldenTensor(r, 2, s.b, s.kvh, s.lk, s.dv), zeros(s.b, h, s.lq, s.dv)
+			o := Options{BFloat16: true, Causal: BottomRight, LSE: make([]float32, s.b*h*s.lq),
+				Weights: zeros(s.b, h, s.lq, s.lk)}
+			switch i {
+			case 1:
+				o.Softcap, o.Slopes = 30, goldenInput(r, h, 1)
+			case 2:
+				o.Sinks, v.Data[70*64+5] = goldenInput(r, h, 4), float32(math.Inf(1))
+			}
+			must(t, Attend(dst, q, k, v, &o))
+			out = append(out, dst.Data, o.LSE, o.Weights.Data)
+			c, err := filledIn([]Format{F16, BF16}[i%2], k, v)
+			must(t, err)
+			dst = zeros(s.b, h, s.lq, s.dv)
+			o.LSE, o.Weights = nil, Tensor{}
+			must(t, c.Attend(dst, q, &o))
+			out = append(out, dst.Data)
+			must(t, c.Close())
+		}
+	}
+	return out
+}
+
 // blocksGolden multiplies by blocks of any bits in some ways, and reads their rows.
-func blocksGolden(t *testing.T, r *rand.Rand, typ BlockType, ways ...MatrixConfig) (out [][]float32) {
+func blocksGolden(t *testing.T, r *rand.Rand, typ BlockType,
+	ways ...MatrixConfig) (out [][]float32) {
 	const inputs, outputs = 512, 20
 	data := fileOfBlocks(r, typ, outputs, inputs)
 	for _, c := range ways {

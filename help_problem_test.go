@@ -38,7 +38,7 @@ func (p *problem) describe() string {
 		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
-		"Integers": o.Integers,
+		"Integers": o.Integers, "BFloat16": o.BFloat16,
 		fmt.Sprintf("Keys=%d×%d×%d", o.Keys.B, o.Keys.H, o.Keys.D): !o.Keys.none()} {
 		if is {
 			text += " " + name
@@ -461,6 +461,23 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 		opt.Mask = mask
 	}
 	return opt
+}
+
+// drawProducts draws the arithmetic of products over views.
+func (o *Options) drawProducts(r *rand.Rand) {
+	n := r.IntN(4)
+	o.Integers, o.BFloat16 = n == 0, n == 1
+}
+
+// drawProductsOver is drawProducts over a cache or store.
+func (o *Options) drawProductsOver(r *rand.Rand, f formatPair) {
+	for o.drawProducts(r); !o.multiplies(f); o.drawProducts(r) {
+	}
+}
+
+// multiplies reports whether the options are for keys and values in two formats.
+func (o *Options) multiplies(f formatPair) bool {
+	return !(o.Integers && min(f.keys, f.values) < I8 || o.BFloat16 && max(f.keys, f.values) >= I8)
 }
 
 // rowsOf is rows [i, i+n) of a view.

@@ -25,6 +25,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *blockKeys) {
 		floatKind{}.keys(w, p, c, b)
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
+	case kindPairs:
+		pairKind{}.keys(w, p, c, b)
 	}
 }
 
@@ -38,6 +40,8 @@ func (w *scratch) score(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 		bitKind{}.score(w, p, c, b, t, at)
 	case kindIntegers:
 		integerKind{}.score(w, p, c, b, t, at)
+	case kindPairs:
+		pairKind{}.score(w, p, c, b, t, at)
 	}
 }
 
@@ -53,6 +57,8 @@ func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 		integerKind{}.values(w, p, c)
 	case kindLatent:
 		latentKind{}.values(w, p, c, b)
+	case kindPairs:
+		pairKind{}.values(w, p, c, b)
 	}
 }
 
@@ -66,6 +72,8 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *online.State, b *blockKeys, 
 		integerKind{}.accumulate(w, p, c, st, b, t)
 	case kindLatent:
 		latentKind{}.accumulate(w, p, c, st, b, t, at)
+	case kindPairs:
+		pairKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	}

@@ -23,7 +23,8 @@ var layerTable = []layers.Layer{
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
-		kind_bits kind_integers kind_latent gather integers scratch prefetch`},
+		kind_bits kind_integers kind_latent kind_pairs gather integers bfloat16 scratch
+		prefetch`},
 	{Name: "plan", Files: "plan plan_sequences"},
 	{Name: "kernels", Files: `kernel kernel_generic kernel_amd64 kernel_arm64
 		kernel_noasm`},
@@ -145,7 +146,7 @@ var kindReaders = []string{"kind.go", "plan.go", "schedule.go", "scratch.go", "t
 // TestKindsAreNamedInFewFiles keeps the loop free of kinds, so that a new one is one file, a line
 // in plan.go, its choice in schedule.go, and a line in each switch of kind.go.
 func TestKindsAreNamedInFewFiles(t *testing.T) {
-	kind := regexp.MustCompile(`\bkind(Views|Panels|Bits|Integers|Latent)\b|\b(float|bit|integer|latent)Kind\b`)
+	kind := regexp.MustCompile(`\bkind(Views|Panels|Bits|Integers|Latent|Pairs)\b|\b(float|bit|integer|latent|pair)Kind\b`)
 	var named []string
 	for _, file := range sourceFiles(t) {
 		text, err := os.ReadFile(file)

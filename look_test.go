@@ -52,6 +52,7 @@ func TestBlocksAreTheirMask(t *testing.T) {
 				p = finiteProblem(r, s) // what a cache of I8 takes
 				p.opt.Integers = true
 			}
+			p.opt.BFloat16 = !p.opt.Integers && r.IntN(3) == 0
 			anyTuning(t, hosts)
 			b, h, lq, lk := p.q.B, p.q.H, p.q.L, p.k.L
 			blocks := randomBlocks(r, oneOr(r, b), oneOr(r, h), lq, lk)

@@ -80,6 +80,10 @@ type Options struct {
 	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
 	// pays.
 	Integers bool
+	// BFloat16 computes both products in bfloat16: queries, keys, weights and values are rounded to
+	// it, and sums are float32 in a fixed order, so that results have the same bits on every CPU. A
+	// cache or store must be of F32, F16 or BF16. It excludes Integers. docs/semantics.md defines it.
+	BFloat16 bool
 	// Blocks [B or 1, H or 1, ⌈Lq/64⌉, ⌈Lk/64⌉]: a query sees keys of those blocks of 64 only whose
 	// element is true for its own block of 64. Blocks count from query 0 and from key 0. The result
 	// has the bits of a Mask with the same keys. Blocks composes with all options except Keys; blocks

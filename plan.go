@@ -31,6 +31,7 @@ type plan struct {
 	unit        float32 // of scores and maxima: 1 if natural, else scoreScale
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
+	bfloat16    bool    // products are sums over pairs of bfloat16
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
@@ -127,6 +128,7 @@ const (
 	kindBits                 // fewer bits in the panels of a cache or store
 	kindIntegers             // integers of 8 bits, multiplied as such
 	kindLatent               // of values: they are part of keys
+	kindPairs                // any of them but integers, multiplied in bfloat16
 )
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.

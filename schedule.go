@@ -120,6 +120,8 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	switch {
 	case p.integers:
 		p.keyKind = kindIntegers
+	case p.bfloat16:
+		p.keyKind = kindPairs
 	case p.packed == nil:
 		p.keyKind = kindViews
 	case p.packed.K.Format == kernel.F32:
@@ -130,7 +132,7 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	states := 2
 	p.valueKind = p.keyKind
 	switch {
-	case p.packed == nil:
+	case p.packed == nil || p.bfloat16:
 	case p.packed.ValuesInKeys:
 		p.valueKind = kindLatent
 		states = 1 // of a segment: the second one is used only after every 16 blocks
@@ -139,6 +141,9 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
+	if p.bfloat16 { // and their pairs, and sums of a tile
+		block += block/2 + p.tileRows*p.oStride
+	}
 	rows = (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
 	return max(minTileRows, rows/p.tileRows*p.tileRows)
 }
@@ -238,7 +243,7 @@ func (p *plan) againRows() int {
 	switch {
 	case p.lq*p.group <= inPlaceRows:
 		return 0
-	case p.valueKind == kindLatent:
+	case p.valueKind == kindLatent || p.bfloat16:
 		again = 16
 	case p.packed != nil:
 		again = 4
@@ -321,6 +326,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	switch {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
+	case p.bfloat16: // a block's pairs are made for all rows
 	case p.packed == nil || !p.plain: // one block after another
 	case p.keyKind != kindPanels || p.valueKind == kindBits:
 		p.blocks, p.spanRows = Segment/Block, narrow.MaxRows
@@ -339,11 +345,11 @@ func (p *plan) decideKernels(t *tuning.Row) {
 		queries, few = s.longest, few && !s.sharesPrefixes()
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
-	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
+	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers && !p.bfloat16 &&
 		!(p.packed != nil && p.packed.Rotates)
 	// full tiles need only assembly for scores, softmax and values, in calls that are not split
 	rows, cols := min(p.tileRows, p.chunkRows), kernel.RoundUp(p.dv, 8)
-	p.full = !p.natural && !p.integers &&
+	p.full = !p.natural && !p.integers && !p.bfloat16 &&
 		!(p.packed != nil && (p.packed.K.Scaled || p.packed.V.Scaled)) && t.ISA.SIMD() &&
 		kernel.ProductsOf(rows, Block*max(p.d, cols)) <= kernel.CallProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers

@@ -44,6 +44,7 @@ type scratch struct {
 	finite     bool                 // no current value is NaN or infinite
 	writer     packed.Writer        // for rows that are written into a cache or store
 	ints       intScratch           // of calls in integers
+	pairs      pairScratch          // of calls in bfloat16
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
 
@@ -80,6 +81,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.listed {
 		w.gathered.fit(p)
+	}
+	if p.bfloat16 {
+		w.pairs.fit(p, w.fitted.rows, w.fitted.scores)
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)

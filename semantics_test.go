@@ -474,6 +474,7 @@ var optionSetters = []struct {
 	{"KeyLens", func(o *Options) { o.KeyLens = []int{5} }},
 	{"LSE", func(o *Options) { o.LSE = make([]float32, 10) }},
 	{"Integers", func(o *Options) { o.Integers = true }},
+	{"BFloat16", func(o *Options) { o.BFloat16 = true }},
 	{"Blocks", func(o *Options) { o.Blocks = BHLD([]bool{true}, 1, 1, 1, 1) }},
 	{"Documents", func(o *Options) { o.Documents = []int{2, 3} }},
 	{"KeyDocuments", func(o *Options) { o.Documents, o.KeyDocuments = []int{2, 3}, []int{3, 2} }},
@@ -490,11 +491,17 @@ func callsWithOptions(t *testing.T) map[string]func(o *Options) error {
 	r := random("options")
 	q, k := tensor(r, normal, 1, 2, 5, 8), tensor(r, normal, 1, 1, 5, 8)
 	dst := zeros(1, 2, 5, 8)
-	c, err := filledIn(I8, k, k)
-	must(t, err)
-	seq := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 1, Format: I8})
-	must(t, seq.Append(k, k))
-	seqs, pool := []*Sequence{seq}, threeWorkers()
+	caches, sequences := map[bool]*Cache{}, map[bool][]*Sequence{} // for BFloat16, and all others
+	for bfloat16, f := range map[bool]Format{true: F32, false: I8} {
+		c, err := filledIn(f, k, k)
+		must(t, err)
+		seq := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 1, Format: f})
+		must(t, seq.Append(k, k))
+		caches[bfloat16], sequences[bfloat16] = c, []*Sequence{seq}
+	}
+	pool := threeWorkers()
+	cache := func(o *Options) *Cache { return caches[o.BFloat16] }
+	seqs := func(o *Options) []*Sequence { return sequences[o.BFloat16] }
 	state := func(update func(s *State) error) error {
 		s, err := NewState(StateConfig{1, 2, 5, 8})
 		must(t, err)
@@ -507,11 +514,11 @@ func callsWithOptions(t *testing.T) map[string]func(o *Options) error {
 	return map[string]func(o *Options) error{
 		"Attend":           func(o *Options) error { return Attend(dst, q, k, k, o) },
 		"Pool.Attend":      func(o *Options) error { return pool.Attend(dst, q, k, k, o) },
-		"Cache.Attend":     func(o *Options) error { return c.Attend(dst, q, o) },
-		"Pool.AttendCache": func(o *Options) error { return pool.AttendCache(dst, q, c, o) },
-		"AttendSequences":  func(o *Options) error { return AttendSequences(dst, q, seqs, five(o)) },
+		"Cache.Attend":     func(o *Options) error { return cache(o).Attend(dst, q, o) },
+		"Pool.AttendCache": func(o *Options) error { return pool.AttendCache(dst, q, cache(o), o) },
+		"AttendSequences":  func(o *Options) error { return AttendSequences(dst, q, seqs(o), five(o)) },
 		"Pool.AttendSequences": func(o *Options) error {
-			return pool.AttendSequences(dst, q, seqs, five(o))
+			return pool.AttendSequences(dst, q, seqs(o), five(o))
 		},
 		"State.Update": func(o *Options) error {
 			return state(func(s *State) error { return s.Update(q, k, k, o) })
@@ -520,16 +527,16 @@ func callsWithOptions(t *testing.T) map[string]func(o *Options) error {
 			return state(func(s *State) error { return pool.Update(s, q, k, k, o) })
 		},
 		"State.UpdateSequence": func(o *Options) error {
-			return state(func(s *State) error { return s.UpdateSequence(q, seq, o) })
+			return state(func(s *State) error { return s.UpdateSequence(q, seqs(o)[0], o) })
 		},
 		"Pool.UpdateSequence": func(o *Options) error {
-			return state(func(s *State) error { return pool.UpdateSequence(s, q, seq, o) })
+			return state(func(s *State) error { return pool.UpdateSequence(s, q, seqs(o)[0], o) })
 		},
 		"State.UpdateSequences": func(o *Options) error {
-			return state(func(s *State) error { return s.UpdateSequences(q, seqs, o) })
+			return state(func(s *State) error { return s.UpdateSequences(q, seqs(o), o) })
 		},
 		"Pool.UpdateSequences": func(o *Options) error {
-			return state(func(s *State) error { return pool.UpdateSequences(s, q, seqs, o) })
+			return state(func(s *State) error { return pool.UpdateSequences(s, q, seqs(o), o) })
 		},
 	}
 }
@@ -548,7 +555,7 @@ func refusals(t *testing.T, heading string) map[[2]string]error {
 		t.Fatalf("docs/semantics.md has no %q", heading)
 	}
 	rest, _, _ = strings.Cut(rest, "\n#")
-	names := regexp.MustCompile("`([A-Za-z.]+)`")
+	names := regexp.MustCompile("`([A-Za-z0-9.]+)`")
 	all := map[[2]string]error{}
 	for _, line := range strings.Split(rest, "\n") {
 		cells := strings.Split(line, "|")

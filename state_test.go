@@ -905,7 +905,8 @@ func (p *travelPlay) options(n int) *Options {
 	if o.Sinks = nil; p.IntN(3) == 0 {
 		o.Sinks = p.sinks
 	}
-	if o.Integers = p.IntN(3) > 0; p.IntN(2) == 0 {
+	o.Integers = p.IntN(3) > 0
+	if o.BFloat16 = !o.Integers && p.IntN(2) == 0; p.IntN(2) == 0 {
 		o.Scale = float32(math.Ldexp(1, p.IntN(275)-149))
 	}
 	return o

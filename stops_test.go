@@ -105,6 +105,7 @@ func attentionCalls(*testing.T) (calls []longCall) {
 			{"Slopes, Sinks, LSE, Weights", Options{Slopes: []float32{0.1}, Sinks: []float32{1}, LSE: lse,
 				Weights: weights}},
 			{"Integers", Options{Integers: s.d < wide}},
+			{"BFloat16", Options{BFloat16: true}},
 			{"Keys", Options{Keys: View[int32]{Data: listed, B: 1, H: 1, L: s.lq, D: s.lk, SB: Broadcast,
 				SH: Broadcast, SL: Broadcast}}},
 		} {

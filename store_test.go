@@ -733,8 +733,7 @@ func TestUpdateSequences(t *testing.T) {
 		q := tensor(r, normal, 1, p.heads, p.rows, g.HeadDim)
 		p.opt = *randomOptions(r, 1, p.heads, p.rows, total)
 		p.opt.KeyLens, p.opt.LSE = nil, nil
-		p.opt.Integers = min(f.keys, f.values) >= I8 && r.IntN(2) == 0
-		if p.opt.Causal == BottomRight {
+		if p.opt.drawProductsOver(r, f); p.opt.Causal == BottomRight {
 			p.opt.Causal, p.opt.Offset = TopLeft, total-p.rows
 		}
 		if r.IntN(3) == 0 {

@@ -88,6 +88,9 @@ func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
 	keyScales, scales, visible := of.keyScales, of.scales, of.visible
 	row, rows, lo, hi := of.row, of.rows, of.lo, of.hi
 	s, m, l, alpha := w.s[of.at*Block:], st.M[row:], st.L[row:], w.alpha[of.at:]
+	if p.bfloat16 {
+		return w.pairs.softmax(s, m, l, alpha, visible, rows, p.c)
+	}
 	if x := &w.ints; p.integers {
 		return integers.Softmax(&tuned, x.weights.Words, x.scales, s, m, l, alpha, x.factors[row:],
 			scales, visible,

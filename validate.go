@@ -236,6 +236,11 @@ func (p *plan) initScalars(opt *Options) error {
 	}
 	p.scoreScale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = min(opt.Window.Left, 2*maxLength+1)-1, min(opt.Window.Right, 2*maxLength+1)-1
+	if p.bfloat16 = opt.BFloat16; p.bfloat16 {
+		if err := p.checkBFloat16(opt); err != nil {
+			return err
+		}
+	}
 	if p.integers = opt.Integers; p.integers {
 		if err := p.checkIntegers(); err != nil {
 			return err

@@ -49,8 +49,8 @@ type misuse struct {
 
 func says(parts ...string) []string { return parts }
 
-// pairs is the shape of options that may be one for all.
-const pairs = "[2 or 1, 4 or 1, 3, 7]"
+// pairShape is the shape of options that may be one for all.
+const pairShape = "[2 or 1, 4 or 1, 3, 7]"
 
 var misuses = []misuse{
 	{"v.B", func(c *call) { c.v.B = 1 }, ErrShape, says("v", "[1 2 7", "[2 2 7")},
@@ -135,12 +135,12 @@ var misuses = []misuse{
 
 	{"Mask.B", func(c *call) {
 		c.opt.Mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
-	}, ErrShape, says("Mask", "[3 4 3 7]", pairs)},
-	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", pairs)},
-	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", pairs)},
-	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", pairs)},
-	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", pairs)},
-	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", pairs)},
+	}, ErrShape, says("Mask", "[3 4 3 7]", pairShape)},
+	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", pairShape)},
+	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", pairShape)},
+	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", pairShape)},
+	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", pairShape)},
+	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", pairShape)},
 	{"Weights.B", func(c *call) {
 		c.opt.Weights.B = 1
 	}, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
@@ -489,7 +489,7 @@ func TestQuickValidKnowsAllOptions(t *testing.T) {
 		"Slopes": []float32{1}, "Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1},
 		"Documents": []int{1}, "KeyDocuments": []int{1}, "LSE": []float32{1}, "Tree": []int{-1, 0},
 		"Keys":    View[int32]{B: 1},
-		"Weights": Tensor{B: 1}, "Integers": true,
+		"Weights": Tensor{B: 1}, "Integers": true, "BFloat16": true,
 	}
 	dst, q, k, v := zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), zeros(1, 1, 3, 8), zeros(1, 1, 3, 8)
 	options := reflect.TypeFor[Options]()

@@ -101,7 +101,7 @@ func fitting(r *rand.Rand, way string, s shape) shape {
 // drawScores draws what scores are made of.
 func (c *composition) drawScores(r *rand.Rand) {
 	o, h := &c.opt, c.q.H
-	o.Integers = r.IntN(4) == 0
+	o.drawProducts(r)
 	if r.IntN(4) == 0 {
 		o.Softcap = 1 + 10*r.Float32()
 	}
@@ -125,7 +125,7 @@ func (c *composition) drawSlopes(r *rand.Rand) {
 		return
 	}
 	if o.Slopes = tensor(r, normal, 1, 1, 1, c.q.H).Data; !o.Keys.none() {
-		o.Scale, o.Softcap, o.Integers = 1, 0, false
+		o.Scale, o.Softcap, o.Integers, o.BFloat16 = 1, 0, false, false
 	}
 }
 
@@ -503,7 +503,7 @@ func (c *composition) compareFormat(t testing.TB, r *rand.Rand, stored *problem)
 		return
 	}
 	f := formatPairs[r.IntN(len(formatPairs))]
-	for c.opt.Integers && min(f.keys, f.values) < I8 {
+	for !c.opt.multiplies(f) {
 		f = formatPairs[r.IntN(len(formatPairs))]
 	}
 	if c.v.D <= c.k.D && r.IntN(4) == 0 {
@@ -655,7 +655,7 @@ func TestUnseenBlocksAreNotRead(t *testing.T) {
 			pages["views"] += c.viewsUnseen(t)
 			if c.opt.Documents == nil {
 				f := formatPairs[r.IntN(len(formatPairs))]
-				for c.opt.Integers && min(f.keys, f.values) < I8 {
+				for !c.opt.multiplies(f) {
 					f = formatPairs[r.IntN(len(formatPairs))]
 				}
 				pages["Cache"] += c.cacheUnseen(t, f)

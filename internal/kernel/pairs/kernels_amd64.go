@@ -67,3 +67,11 @@ func round(isa tuning.ISA, dst, x []float32) {
 	}
 	roundPairsSIMD(&dst[0], &x[0], len(x))
 }
+
+// packLines makes lines of pairs of two lines of numbers each.
+func packLines(_ tuning.ISA, dst []uint16, x []float32) { packLinesGeneric(dst, x) }
+
+// weigh is Weigh of checked operands.
+func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
+	weighGeneric(p, l, before, alpha, rows)
+}

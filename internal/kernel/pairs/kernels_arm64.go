@@ -32,3 +32,11 @@ func putSome(_ tuning.ISA, dst []uint16, x []float32, stride int) {
 
 // round is Round of at most CallElements numbers.
 func round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
+
+// packLines makes lines of pairs of two lines of numbers each.
+func packLines(_ tuning.ISA, dst []uint16, x []float32) { packLinesGeneric(dst, x) }
+
+// weigh is Weigh of checked operands.
+func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
+	weighGeneric(p, l, before, alpha, rows)
+}

@@ -24,6 +24,64 @@ var kernelTests = []kerneltest.KernelTest{
 		Round(kerneltest.Tuned.ISA, got, x)
 		roundGeneric(want, x)
 	}),
+	kerneltest.Compare("packPairs", []kerneltest.Dim{kerneltest.Size("inputs", 1, 300, 400)},
+		tryPackPanel),
+	kerneltest.Compare("weighPairs", []kerneltest.Dim{kerneltest.Size("rows", 1, 100, 200)}, tryWeigh),
+}
+
+func tryPackPanel(c *kerneltest.Trial, n []int) {
+	x := c.InputOf(n[0]*kernel.Panel, c.Exponents())
+	got, _ := c.ResultsOf(kernel.RoundUp(n[0], Group)*kernel.Panel/2, kerneltest.Normal)
+	PackPanel(kerneltest.Tuned.ISA, kernel.RawBytes(got), x, n[0])
+	for i, e := range kernel.Elements[uint16](kernel.RawBytes(got)) {
+		want, k := uint16(0), i/(2*kernel.Panel)*2+i%2
+		if k < n[0] {
+			want = f32.FlushedBF16(x[k*kernel.Panel+i/2%kernel.Panel])
+		}
+		if e != want {
+			c.Wrong("element %d is %#04x, want %#04x", i, e, want)
+		}
+	}
+	c.Outputs = c.Outputs[:0] // halves in pairs may look like a NaN
+}
+
+func tryWeigh(c *kerneltest.Trial, n []int) {
+	p := func(x []float32) []float32 {
+		for i := range x {
+			if x[i] = float32(math.Abs(float64(x[i]))); c.IntN(4) == 0 {
+				x[i] = math.Float32frombits(math.Float32bits(0x1p-60) - 0x10000 + uint32(c.IntN(0x20000)))
+			}
+		}
+		return x
+	}
+	got, want := c.Results(n[0] * kernel.Block)
+	copy(want, p(got))
+	l, lWant := c.Results(n[0])
+	before, alpha := c.Factors(n[0]), c.Factors(n[0])
+	Weigh(kerneltest.Tuned.ISA, got, l, before, alpha, n[0])
+	weighGeneric(want, lWant, before, alpha, n[0])
+}
+
+func FuzzPackPairs(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "packPairs") }
+
+func FuzzWeighPairs(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "weighPairs") }
+
+// A panel is finite if no number is NaN or infinite, wherever one would be.
+func TestFinitePanels(t *testing.T) {
+	x := make([]uint16, 32)
+	for i := range x {
+		for _, c := range []struct {
+			e      uint16
+			finite bool
+		}{{0x7f7f, true}, {0xff7f, true}, {0x7f80, false}, {0xff80, false}, {0x7fc0, false},
+			{0xffff, false}, {0x8000, true}, {0x007f, true}} {
+			x[i] = c.e
+			if got := FinitePanels(kernel.RawBytes(x)); got != c.finite {
+				t.Errorf("with %#04x as element %d: %t", c.e, i, got)
+			}
+			x[i] = uint16(i) << 9 & 0x7eff
+		}
+	}
 }
 
 func tryAccumulate(c *kerneltest.Trial, n []int) {

@@ -30,20 +30,26 @@ const TileRows = tuning.AMXRows
 
 // Fit makes the memory large enough for a number of rows. So many rows go through tiles, or not.
 func (x *Rows) Fit(cpu *tuning.Row, rows, inputs int) {
-	x.Pitch, x.Floats, x.Halves = kernel.RoundUp(inputs, Group), nil, nil
 	if rows < LeastTileRows(cpu) {
-		x.floats = kernel.Grow(x.floats, rows*x.Pitch)
-		x.Floats = x.floats
-		if !Flushes {
-			x.leasts = kernel.Grow(x.leasts, rows)
-		}
+		x.FitFloats(rows, inputs)
 		return
 	}
+	x.Pitch, x.Floats = kernel.RoundUp(inputs, Group), nil
 	// A tile may begin with the last row. Groups are an odd number of KiB apart, so that they lie in
 	// different sets of a cache.
 	x.Count = (kernel.RoundUp(rows, TileRows)/TileRows + 1 | 1) * TileRows
 	x.halves = kernel.Grow(x.halves, x.Count*x.Pitch)
 	x.Halves = x.halves
+}
+
+// FitFloats is Fit for rows that do not go through tiles, whatever their number.
+func (x *Rows) FitFloats(rows, inputs int) {
+	x.Pitch, x.Halves = kernel.RoundUp(inputs, Group), nil
+	x.floats = kernel.Grow(x.floats, rows*x.Pitch)
+	x.Floats = x.floats
+	if !Flushes {
+		x.leasts = kernel.Grow(x.leasts, rows)
+	}
 }
 
 // Tiles reports whether the rows are for tiles.

@@ -1,0 +1,144 @@
+package attn
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
+	"github.com/seed-1415985d/attn/internal/online"
+)
+
+// pairKind is for products in bfloat16, Options.BFloat16, over float32 and halves, in rows or in
+// panels, with values of their own or in keys. Queries, keys, weights and values are rounded to
+// bfloat16, and products are sums over pairs: of dimensions for scores, of the keys of a block for
+// values, which are added to outputs when they are whole. All else is as in float32.
+//
+// Once a block, for all rows of a chunk, its keys and values become panels of float32 as for other
+// kinds, unless they are some, and these become panels of pairs.
+type pairKind struct{}
+
+func (pairKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
+	x, pitch := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel
+	k, from, to := pairKind{}.floatKeys(w, p, c, b), b.lo/panel, (b.hi+panel-1)/panel
+	for i := from; i < to; i++ {
+		pairs.PackPanel(tuned.ISA, x.k[2*i*pitch:], k[i*p.d*panel:], p.d)
+	}
+	if !pairs.Flushes {
+		x.leastKey = pairs.LeastOf(elements[uint16](x.k[2*from*pitch : 2*to*pitch]))
+	}
+}
+
+// floatKeys returns the keys of a block as panels of float32.
+func (pairKind) floatKeys(w *scratch, p *plan, c *chunk, b *blockKeys) []float32 {
+	switch s := p.packed; {
+	case s == nil && p.listed: // gathered
+	case s == nil:
+		from := b.lo / panel * panel // panels begin at multiples of panel
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
+		floats.PackKeys(&tuned, w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
+	case s.K.Format == kernel.F32:
+		return elements[float32](b.data[b.place:][:s.KeyBytes])
+	default:
+		keys, _ := s.Keys(b.data[b.place:])
+		layout := kernel.ScoreLayout(s.K.Format, p.d, kernel.RoundUp(b.hi, panel))
+		narrow.Widen(tuned.ISA, s.K.Format, w.k, keys, p.d*panel, &layout)
+	}
+	return w.k
+}
+
+// scoreInner bounds the dimensions of one call.
+const scoreInner = kernel.CallInner / pairs.Group * pairs.Group
+
+func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
+	x, l, row := &w.pairs, &w.pairs.layout, c.at+t.row
+	from := max(t.lo, b.lo) / panel * panel
+	l.OfKeys(kernel.Pairs, p.d, kernel.RoundUp(min(t.hi, b.hi)-from, panel))
+	sums := kernel.Sums{O: w.s[at*Block+from:], Rows: t.rows, OStride: Block, PStride: x.queries.Pitch}
+	normal := x.queries.Normal(row, t.rows, x.leastKey)
+	for d := 0; d < p.d; d += scoreInner {
+		l.Keys, l.Overwrite = min(scoreInner, p.d-d), d == 0
+		sums.P = x.queries.From(row, d)
+		pairs.Accumulate(&tuned, &sums, x.k[2*(from/panel*l.PanelStride+d*panel):], l, normal)
+	}
+}
+
+func (pairKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
+	x, v := &w.pairs, pairKind{}.floatValues(w, p, c, b)
+	for i := 0; i < p.oStride; i += panel {
+		pairs.PackPanel(tuned.ISA, x.v[2*i*Block:], v[i*Block:], Block)
+	}
+	if !pairs.Flushes {
+		x.leastValue = pairs.LeastOf(elements[uint16](x.v[:2*Block*p.oStride]))
+	}
+}
+
+// floatValues returns the values of a block as panels of float32, with zeros for keys outside it.
+func (pairKind) floatValues(w *scratch, p *plan, c *chunk, b *blockKeys) []float32 {
+	v := w.v
+	switch s := p.packed; {
+	case s == nil && p.listed: // gathered
+	case s == nil:
+		from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
+		floats.PackValues(&tuned, w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
+	case s.ValuesInKeys:
+		k := w.k
+		if s.K.Format == kernel.F32 {
+			k = elements[float32](b.data[b.place:][:s.KeyBytes])
+		}
+		floats.TransposeFloats(tuned.ISA, w.v, k, p.d, p.dv, b.hi)
+	case s.V.Format == kernel.F32 && b.lo == 0 && b.hi == Block:
+		return elements[float32](b.data[b.place:][s.KeyBytes:s.Size])
+	case s.V.Format == kernel.F32:
+		copy(w.v, elements[float32](b.data[b.place:][s.KeyBytes:s.Size]))
+	default:
+		values, _ := s.Values(b.data[b.place:])
+		layout := s.ValueLayout(b.hi)
+		narrow.Widen(tuned.ISA, s.V.Format, w.v, values, Block*panel, &layout)
+	}
+	for i := 0; i < p.oStride; i += panel {
+		clear(v[i*Block:][:b.lo*panel])
+		clear(v[i*Block:][b.hi*panel : Block*panel])
+	}
+	return v
+}
+
+func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, t *tile,
+	at int) {
+	x, l := &w.pairs, &w.pairs.layout
+	*l = kernel.PanelLayout{Keys: Block, Cols: p.oStride, Stride: 2 * panel, PanelStride: Block * panel,
+		Overwrite: true}
+	o := st.O[(c.at+t.row)*p.oStride:][:t.rows*p.oStride]
+	sums := kernel.Sums{O: o, P: w.s[at*Block:], Rows: t.rows, OStride: p.oStride, PStride: Block}
+	if !st.Overwrite {
+		sums.O = x.sums
+	}
+	normal := pairs.Flushes || pairs.Normal(pairs.LeastOfWeights, x.leastValue)
+	if t.uniform && t.lo <= b.lo && t.hi >= b.hi || (pairKind{}).finite(w, p) {
+		pairs.Accumulate(&tuned, &sums, x.v, l, normal)
+	} else {
+		pairKind{}.accumulateSeen(w, p, &sums, w.visible[at:][:t.rows], normal)
+	}
+	if !st.Overwrite {
+		floats.MergeRows(tuned.ISA, o, x.sums, w.alpha[at:][:t.rows], ones[:], p.oStride)
+	}
+}
+
+// accumulateSeen sums values row by row, without those that a row does not see, which are NaN or
+// infinite.
+func (pairKind) accumulateSeen(w *scratch, p *plan, sums *kernel.Sums, visible []uint64,
+	normal bool) {
+	x := &w.pairs
+	for r, seen := range visible {
+		pairs.CopyVisible(x.seen, x.v[:2*Block*p.oStride], seen)
+		row := sums.From(r, 1, 0)
+		pairs.Accumulate(&tuned, &row, x.seen, &x.layout, normal)
+	}
+}
+
+// finite reports whether no value of the block is NaN or infinite. The block is searched once.
+func (pairKind) finite(w *scratch, p *plan) bool {
+	if !w.scanned {
+		w.scanned, w.finite = true, pairs.FinitePanels(w.pairs.v[:2*Block*p.oStride])
+	}
+	return w.finite
+}
