@@ -267,3 +267,37 @@ func TestBFloat16OfSomeUpdates(t *testing.T) {
 		t.Error("one State with three Updates differs from three that were merged")
 	}
 }
+
+// BenchmarkBFloat16Attention is attention in bfloat16 over that in float32, in turns: over views,
+// and over caches of BF16.
+func BenchmarkBFloat16Attention(b *testing.B) {
+	r := random(b.Name())
+	for _, s := range []struct {
+		name   string
+		shape  shape
+		causal Causal
+	}{
+		{"d=128", shape{1, 8, 1, 2048, 2048, 128, 128}, Full},
+		{"d=128/causal", shape{1, 8, 1, 2048, 2048, 128, 128}, BottomRight},
+		{"d=64", shape{1, 8, 1, 1024, 1024, 64, 64}, Full},
+		{"d=64/causal", shape{1, 8, 1, 1024, 1024, 64, 64}, BottomRight},
+		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+		{"decode", shape{1, 32, 1, 1, 4096, 128, 128}, Full},
+		{"decode/group=4", shape{1, 8, 4, 1, 4096, 128, 128}, Full},
+	} {
+		p := newProblem(r, normal, s.shape)
+		dst, _, _ := p.results()
+		c, err := filledIn(BF16, p.k, p.v)
+		must(b, err)
+		floats, bfloat16 := &Options{Causal: s.causal}, &Options{Causal: s.causal, BFloat16: true}
+		b.Run(s.name+"/views", func(b *testing.B) {
+			ratio(b, func() error { return Attend(dst, p.q, p.k, p.v, bfloat16) },
+				func() error { return Attend(dst, p.q, p.k, p.v, floats) })
+		})
+		b.Run(s.name+"/cache", func(b *testing.B) {
+			ratio(b, func() error { return c.Attend(dst, p.q, bfloat16) },
+				func() error { return c.Attend(dst, p.q, floats) })
+		})
+		must(b, c.Close())
+	}
+}

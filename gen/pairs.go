@@ -20,6 +20,8 @@ func pairKernels() {
 	pairAccumulateKernel("accumulatePairsAVX512", true)
 	roundPairsKernel()
 	putGroupsKernel()
+	packPairLinesKernel()
+	weighPairsKernel()
 }
 
 const (

@@ -69,9 +69,33 @@ func round(isa tuning.ISA, dst, x []float32) {
 }
 
 // packLines makes lines of pairs of two lines of numbers each.
-func packLines(_ tuning.ISA, dst []uint16, x []float32) { packLinesGeneric(dst, x) }
+func packLines(isa tuning.ISA, dst []uint16, x []float32) {
+	if !isa.SIMD() {
+		packLinesGeneric(dst, x)
+		return
+	}
+	packPairLinesSIMD(&dst[0], &x[0], len(x))
+}
+
+// packPairLinesSIMD makes lines of pairs of two lines of numbers each. It works like
+// packLinesGeneric.
+//
+//go:noescape
+func packPairLinesSIMD(dst *uint16, x *float32, n int)
 
 // weigh is Weigh of checked operands.
-func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
-	weighGeneric(p, l, before, alpha, rows)
+func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
+	if !isa.SIMD() {
+		weighGeneric(p, l, before, alpha, rows)
+		return
+	}
+	const most = kernel.CallElements / kernel.Block
+	for r := 0; r < rows; r = kernel.NextPiece(r, most, rows) {
+		weighPairsSIMD(&p[r*kernel.Block], &l[r], &before[r], &alpha[r], min(most, rows-r))
+	}
 }
+
+// weighPairsSIMD rounds and sums weights. It works like weighGeneric.
+//
+//go:noescape
+func weighPairsSIMD(p, l, before, alpha *float32, rows int)
