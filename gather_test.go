@@ -85,8 +85,8 @@ func (p *problem) gathered(b, h, i, first int) *problem {
 		x.q.Data[p.q.D] = p.opt.Slopes[h]
 	}
 	ref, o := p.reference(), &x.opt
-	*o = Options{Scale: p.opt.Scale, Softcap: p.opt.Softcap, Integers: p.opt.Integers, BFloat16: p.opt.BFloat16,
-		Mask: BHLD(make([]bool, n), 1, 1, 1, n)}
+	*o = Options{Scale: p.opt.Scale, Softcap: p.opt.Softcap, Integers: p.opt.Integers,
+		BFloat16: p.opt.BFloat16, Mask: BHLD(make([]bool, n), 1, 1, 1, n)}
 	if !p.opt.Bias.none() {
 		o.Bias = zeros(1, 1, 1, n)
 	}

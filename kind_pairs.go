@@ -105,8 +105,8 @@ func (pairKind) floatValues(w *scratch, p *plan, c *chunk, b *blockKeys) []float
 func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, t *tile,
 	at int) {
 	x, l := &w.pairs, &w.pairs.layout
-	*l = kernel.PanelLayout{Keys: Block, Cols: p.oStride, Stride: 2 * panel, PanelStride: Block * panel,
-		Overwrite: true}
+	*l = kernel.PanelLayout{Keys: Block, Cols: p.oStride, Stride: 2 * panel,
+		PanelStride: Block * panel, Overwrite: true}
 	o := st.O[(c.at+t.row)*p.oStride:][:t.rows*p.oStride]
 	sums := kernel.Sums{O: o, P: w.s[at*Block:], Rows: t.rows, OStride: p.oStride, PStride: Block}
 	if !st.Overwrite {

@@ -219,8 +219,9 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 //     scales of 4 to 8 bits, times a·d, rounded once; for NVFP4 one for each 16. A second one
 //     subtracts the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and Q5_1 times
 //     the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
-//   - With c.BFloat16 products are those of [PackMatrix] with BFloat16 and these weights in F32: each
-//     call decodes blocks to float32 and rounds them to bfloat16. The matrix keeps the blocks.
+//   - With c.BFloat16 products are the products of [PackMatrix] with BFloat16 and these weights in
+//     F32: each call decodes blocks to float32 and rounds them to bfloat16. The matrix keeps the
+//     blocks.
 //   - BlockF16 and BlockBF16, one number a block, are packed like the same numbers by [PackMatrix]
 //     in F16 and BF16, also with c.BFloat16.
 //

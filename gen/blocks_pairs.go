@@ -38,8 +38,8 @@ type pairDecoder struct {
 	header, part            reg.GPVirtual  // the current block's
 }
 
-// decodePairs emits a kernel that makes pairs of n times 32 inputs, whose halves such as d and whose
-// scales are some bytes apart.
+// decodePairs emits a kernel that makes pairs of n times 32 inputs. Strides in bytes separate their
+// halves (such as d) and their scales.
 func (s blockSet) decodePairs(name string, form blockForm) {
 	TEXT(name, noSplit, "func(dst *uint16, bytes, header, part *byte, n, headerStep, partStep, "+
 		"added int)")

@@ -170,8 +170,8 @@ func readMatrixHeader(f *frames.Reader) (m Matrix, err error) {
 func (h *Header) Matrix() (m Matrix, err error) {
 	switch {
 	case !knownFormat(h.Format):
-		return m, malformed("the file's Format is %d, want 0 to %d, %d, or %d to %d or %d to %d of blocks",
-			int(h.Format), int(kernel.I8), int(kernel.Pairs), firstBlockFormat+1, lastBlockFormat,
+		return m, malformed("the file's Format is %d, want 0 to %d, %d, or %d to %d or %d to %d of "+
+			"blocks", int(h.Format), int(kernel.I8), int(kernel.Pairs), firstBlockFormat+1, lastBlockFormat,
 			bfloat16Formats+firstBlockFormat+1, bfloat16Formats+lastBlockFormat)
 	case h.ValueFormat != h.Format:
 		return m, malformed("the file's ValueFormat is %v, want %v as Format",

@@ -47,8 +47,8 @@ func (p *projection) addPairs(u *productBlock, to *outputBlock, kind typedKernel
 	}
 }
 
-// pairPanels is the panels of pairs of some columns of a block, from column c on, of the inputs from
-// k on.
+// pairPanels returns the panels of pairs of some columns of a block, from column c on, of the
+// inputs from k on.
 func (p *projection) pairPanels(u *productBlock, k, c, cols int, w *Memory) ([]byte,
 	kernel.PanelLayout) {
 	if !p.m.paired {

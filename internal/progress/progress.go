@@ -31,8 +31,8 @@ var isTerminal = func(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Bar shows a bar for long work on a terminal, and a line now and then elsewhere. Several goroutines
-// may use it.
+// Bar shows a bar for long work on a terminal, and a line now and then elsewhere. Goroutines may
+// use it at the same time.
 type Bar struct {
 	w     io.Writer
 	what  string

@@ -25,7 +25,8 @@ type Generation struct {
 	// Logits is called before each choice, on the goroutine that ranges over the answer, with the
 	// tokens so far and the logit of each token of the vocabulary, after penalties. It may change the
 	// logits: -Inf forbids a token, also one that would end the answer. Bytes of [Model.Tokenizer]
-	// returns a token's text. An error ends the answer with it. Both slices are valid until it returns.
+	// returns a token's text. An error ends the answer with it. Both slices are valid until it
+	// returns.
 	Logits func(tokens []int32, logits []float32) error
 	// Top is how many candidates each Token reports.
 	Top int

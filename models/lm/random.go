@@ -23,7 +23,8 @@ type Sizes struct {
 // Random makes a Llama model with random weights, for tests and measurements. Its tokens 0 to 255
 // are bytes; <|im_start|>, <|im_end|> and <|endoftext|> follow, and the last two end answers. Its
 // chat template is ChatML. Tokens after these are words without a meaning; Encode returns none of
-// them. Options.Context is 8192 by default. Matrices have the format Options.Weights; Default is F32.
+// them. Options.Context is 8192 by default. Matrices have the format Options.Weights; Default is
+// F32.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := s.complete(); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 }
 
 // decodePairsStep makes pairs of n times 32 inputs, which are unpacked to bytes: a number was added
-// to each. header has the halves such as d, part the scales, each some bytes from those that follow.
+// to each. header has the halves such as d, part the scales, with strides in bytes.
 func decodePairsStep(isa tuning.ISA, t blocks.Type, dst *uint16, bytes, header, part *byte,
 	n, headerStep, partStep, added int) {
 	of := t.Traits()
@@ -94,7 +94,8 @@ func decodePairsPlainSIMD(dst *uint16, bytes, header, part *byte, n, headerStep,
 func decodePairsPlainAVX512(dst *uint16, bytes, header, part *byte, n, headerStep, partStep,
 	added int)
 
-// decodePairsPowerSIMD is for blocks of MXFP4, which may be subnormal. It works like decodePairsGeneric.
+// decodePairsPowerSIMD is for blocks of MXFP4, which may be subnormal. It works like
+// decodePairsGeneric.
 //
 //go:noescape
 func decodePairsPowerSIMD(dst *uint16, bytes, header, part *byte, n, headerStep, partStep,

@@ -50,8 +50,8 @@ func roundGeneric(dst, x []float32) {
 	}
 }
 
-// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs: numbers are
-// rounded to bfloat16 as inputs are.
+// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs. It rounds
+// numbers to bfloat16 like inputs.
 func OfPanel(dst []uint16, x []float32) {
 	const line = 2 * kernel.Panel
 	for i, e := range x[:len(dst)] {

@@ -49,7 +49,8 @@ func refused(name string, value []byte, err error) error {
 	if err == nil || errors.As(err, &p) {
 		return err
 	}
-	return invalid(name, "%s is %s, %s", cmp.Or(name, "the body"), strictjson.Short(value), err.Error())
+	return invalid(name, "%s is %s, %s", cmp.Or(name, "the body"), strictjson.Short(value),
+		err.Error())
 }
 
 // unknown is the problem of a name that an object does not have.
