@@ -36,7 +36,7 @@ var families = map[string]func(p *program){
 	"internal/kernel/integers/integers_arm64.s":   (*program).integers,
 	"internal/kernel/int4/int4_arm64.s":           (*program).int4,
 	"internal/kernel/elements/elements_arm64.s":   (*program).elementKernels,
-	"internal/kernel/pairs/pairs_arm64.s":         (*program).accumulatePairs,
+	"internal/kernel/pairs/pairs_arm64.s":         (*program).pairKernels,
 	"internal/kernel/triangle/triangle_arm64.s":   (*program).triangleKernels,
 	"internal/kernel/blockwise/blockwise_arm64.s": (*program).blockKernels,
 }

@@ -31,6 +31,13 @@ const (
 // pairSizes are the rows of tiles, and from how many rows left on each is taken.
 var pairSizes = [][2]int{{9, 5}, {7, 4}, {6, 3}, {5, 5}, {4, 4}, {3, 3}, {2, 2}, {1, 1}}
 
+// pairKernels are the kernels in bfloat16.
+func (p *program) pairKernels() {
+	p.accumulatePairs()
+	p.roundPairs()
+	p.pairsOfPanel()
+}
+
 // accumulatePairs emits sums over pairs.
 func (p *program) accumulatePairs() {
 	p.kernelLike("accumulateGeneric", "accumulatePairsSIMD", 0, "o p v rows oStride pStride b", "")
@@ -168,4 +175,89 @@ func (p *program) eachPairOutput(r, vectors int, use func(i, at int)) {
 			p.Add(moving, moving, cStride)
 		}
 	}
+}
+
+// pairConstants are what rounding needs.
+var pairConstants = []struct {
+	v      Vec
+	remark string
+	word   uint32
+}{
+	{24, "1", 1}, {25, "0x7fff", 0x7fff}, {26, "the bit of quiet NaN", 0x400000},
+	{27, "exponents", 0x7f800000}, {28, "signs", bitsSign}, {29, "upper halves", 0xffff0000},
+}
+
+// roundedPairs rounds numbers to bfloat16 in upper halves, below which anything may be: those below
+// 2⁻¹²⁶ become zeros, then a bit less than half of what is cut off is added, and all of it if the
+// rest is odd. A NaN is not rounded but made quiet. Vectors 8 and up are used.
+func (p *program) roundedPairs(v []Vec) {
+	one, most, quiet, exponents, signs := Vec(24), Vec(25), Vec(26), Vec(27), Vec(28)
+	sum, number := from(8, 4), from(12, 4)
+	for i, v := range v {
+		sum, number := sum[i%4], number[i%4]
+		p.Cmtst(sum, v, exponents)
+		p.OrrV(sum, sum, signs)
+		p.And(v, v, sum)
+		p.Ushr(sum, v, 16)
+		p.And(sum, sum, one)
+		p.AddI(sum, sum, most)
+		p.AddI(sum, sum, v)
+		p.Fcmeq(number, v, v)
+		p.OrrV(v, v, quiet)
+		p.Bit(v, sum, number)
+	}
+}
+
+// roundingConstants loads them.
+func (p *program) roundingConstants() {
+	p.loadTable()
+	for _, c := range pairConstants {
+		w := repeat(c.word)
+		p.constant(c.v, p.words(c.remark, w[:]...))
+	}
+}
+
+// roundPairs emits rounding to bfloat16 that leaves float32.
+func (p *program) roundPairs() {
+	const dst, x, n = R0, R1, R2
+	p.kernelLike("roundGeneric", "roundPairsSIMD", 0, "dst x n", "")
+	p.arg("dst", dst)
+	p.arg("x", x)
+	p.arg("n", n)
+	p.roundingConstants()
+	v := from(0, 4)
+	p.each(n, 4, func(s span) {
+		p.loadNext(s, v, x)
+		p.roundedPairs(s.of(v))
+		for _, v := range s.of(v) {
+			p.And(v, v, 29)
+		}
+		p.storeNext(s, v, dst)
+	})
+	p.Ret()
+}
+
+// pairsOfPanel emits what rounds two inputs of 16 columns at a time and brings them together.
+func (p *program) pairsOfPanel() {
+	const dst, x, n = R0, R1, R2
+	p.kernelLike("ofPanelGeneric", "ofPanelSIMD", 0, "dst x n", "")
+	p.arg("dst", dst)
+	p.arg("x", x)
+	p.arg("n", n)
+	p.roundingConstants()
+	even, odd := from(0, 4), from(4, 4)
+	p.Label("pair")
+	p.Ld1Post(even, x)
+	p.Ld1Post(odd, x)
+	p.roundedPairs(even)
+	p.roundedPairs(odd)
+	for i := range even {
+		p.Ushr(even[i], even[i], 16)
+		p.And(odd[i], odd[i], 29)
+		p.OrrV(even[i], even[i], odd[i])
+	}
+	p.St1Post(even, dst)
+	p.SubsImm(n, n, 2*panelBytes/4)
+	p.Bcond(NE, "pair")
+	p.Ret()
 }

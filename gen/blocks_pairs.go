@@ -13,20 +13,24 @@ import (
 
 // pairsOfBlocks are the kernels, and a type of each.
 var pairsOfBlocks = []struct {
-	name string
-	of   blocks.Type
+	simd, avx512 string
+	of           blocks.Type
 }{
-	{"decodePairsPlain", blocks.Q8_0}, {"decodePairsPower", blocks.MXFP4},
-	{"decodePairsOffset", blocks.Q4_1}, {"decodePairsScaled", blocks.IQ4_XS},
-	{"decodePairsMinima", blocks.Q4_K}, {"decodePairsHalves", blocks.Q6_K},
-	{"decodePairsPairs", blocks.Q2_K}, {"decodePairsFloats", blocks.NVFP4},
+	{"decodePairsPlainSIMD", "decodePairsPlainAVX512", blocks.Q8_0},
+	{"decodePairsPowerSIMD", "decodePairsPowerAVX512", blocks.MXFP4},
+	{"decodePairsOffsetSIMD", "decodePairsOffsetAVX512", blocks.Q4_1},
+	{"decodePairsScaledSIMD", "decodePairsScaledAVX512", blocks.IQ4_XS},
+	{"decodePairsMinimaSIMD", "decodePairsMinimaAVX512", blocks.Q4_K},
+	{"decodePairsHalvesSIMD", "decodePairsHalvesAVX512", blocks.Q6_K},
+	{"decodePairsPairsSIMD", "decodePairsPairsAVX512", blocks.Q2_K},
+	{"decodePairsFloatsSIMD", "decodePairsFloatsAVX512", blocks.NVFP4},
 }
 
 // blockPairsKernels emits them.
 func blockPairsKernels() {
 	for _, k := range pairsOfBlocks {
-		narrowBlocks.decodePairs(k.name+"SIMD", formOf(k.of))
-		wideBlocks.decodePairs(k.name+"AVX512", formOf(k.of))
+		narrowBlocks.decodePairs(k.simd, formOf(k.of))
+		wideBlocks.decodePairs(k.avx512, formOf(k.of))
 	}
 }
 

@@ -20,7 +20,7 @@ func pairKernels() {
 	pairAccumulateKernel("accumulatePairsAVX512", true)
 	roundPairsKernel()
 	putGroupsKernel()
-	packPairLinesKernel()
+	ofPanelKernel()
 	weighPairsKernel()
 }
 

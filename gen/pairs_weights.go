@@ -8,10 +8,10 @@ import (
 
 // Attention in bfloat16: panels of pairs of panels of float32, and weights of rows.
 
-// packPairLinesKernel makes lines of pairs: of two lines of 16 numbers each, rounded, the first are
+// ofPanelKernel makes lines of pairs: of two lines of 16 numbers each, rounded, the first are
 // the lower halves of 32 bits, the second the upper ones.
-func packPairLinesKernel() {
-	TEXT("packPairLinesSIMD", noSplit, "func(dst *uint16, x *float32, n int)")
+func ofPanelKernel() {
+	TEXT("ofPanelSIMD", noSplit, "func(dst *uint16, x *float32, n int)")
 	dst, x, n := param("dst"), param("x"), param("n")
 	Label("lines")
 	for at := 0; at < pairLine; at += vector {

@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/pairs"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Products by matrices of blocks: plain loops, which kernels equal. Package blocks describes the
@@ -132,7 +133,7 @@ func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 // bfloat16, in pairs of inputs. floats is memory for as many weights.
 func decodePairsGeneric(t blocks.Type, dst []uint16, packed []byte, n int, floats []float32) {
 	decodeBlocksGeneric(t, floats, packed, n)
-	pairs.OfPanel(dst[:n*blocks.Inputs*panel], floats)
+	pairs.OfPanel(tuning.Generic, dst[:n*blocks.Inputs*panel], floats)
 }
 
 // multiplyBlocksGeneric computes a product in integers with scales.

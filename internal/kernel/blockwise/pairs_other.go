@@ -13,5 +13,5 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 	memory *Memory) {
 	weights := memory.panel(n)
 	Decode(isa, t, weights, packed, n, memory)
-	pairs.OfPanel(dst[:n*blocks.Inputs*panel], weights)
+	pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], weights)
 }

@@ -50,9 +50,8 @@ func roundGeneric(dst, x []float32) {
 	}
 }
 
-// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs. It rounds
-// numbers to bfloat16 like inputs.
-func OfPanel(dst []uint16, x []float32) {
+// ofPanelGeneric makes a panel of pairs of a panel of float32.
+func ofPanelGeneric(dst []uint16, x []float32) {
 	const line = 2 * kernel.Panel
 	for i, e := range x[:len(dst)] {
 		dst[i/line*line+i%kernel.Panel*2+i/kernel.Panel%2] = f32.FlushedBF16(e)

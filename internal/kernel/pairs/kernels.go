@@ -53,6 +53,17 @@ func putGroups(isa tuning.ISA, dst []uint16, x []float32, stride int) {
 	}
 }
 
+// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs: numbers are
+// rounded to bfloat16 as inputs are.
+func OfPanel(isa tuning.ISA, dst []uint16, x []float32) {
+	operand.Reads(x, len(dst))
+	operand.Writes(dst, len(dst))
+	for from := 0; from < len(dst); from += kernel.CallElements {
+		to := min(from+kernel.CallElements, len(dst))
+		ofPanel(isa, dst[from:to], x[from:to])
+	}
+}
+
 // Round rounds numbers to bfloat16: those below 2⁻¹²⁶ become zeros.
 func Round(isa tuning.ISA, dst, x []float32) {
 	operand.Reads(x, len(x))

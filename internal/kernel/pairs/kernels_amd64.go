@@ -68,20 +68,19 @@ func round(isa tuning.ISA, dst, x []float32) {
 	roundPairsSIMD(&dst[0], &x[0], len(x))
 }
 
-// packLines makes lines of pairs of two lines of numbers each.
-func packLines(isa tuning.ISA, dst []uint16, x []float32) {
+// ofPanel is OfPanel of at most CallElements numbers.
+func ofPanel(isa tuning.ISA, dst []uint16, x []float32) {
 	if !isa.SIMD() {
-		packLinesGeneric(dst, x)
+		ofPanelGeneric(dst, x)
 		return
 	}
-	packPairLinesSIMD(&dst[0], &x[0], len(x))
+	ofPanelSIMD(&dst[0], &x[0], len(x))
 }
 
-// packPairLinesSIMD makes lines of pairs of two lines of numbers each. It works like
-// packLinesGeneric.
+// ofPanelSIMD makes a panel of pairs of whole pairs of inputs. It works like ofPanelGeneric.
 //
 //go:noescape
-func packPairLinesSIMD(dst *uint16, x *float32, n int)
+func ofPanelSIMD(dst *uint16, x *float32, n int)
 
 // weigh is Weigh of checked operands.
 func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {

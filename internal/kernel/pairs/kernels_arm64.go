@@ -31,10 +31,32 @@ func putSome(_ tuning.ISA, dst []uint16, x []float32, stride int) {
 }
 
 // round is Round of at most CallElements numbers.
-func round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
+func round(isa tuning.ISA, dst, x []float32) {
+	if !isa.SIMD() {
+		roundGeneric(dst, x)
+		return
+	}
+	roundPairsSIMD(&dst[0], &x[0], len(x))
+}
 
-// packLines makes lines of pairs of two lines of numbers each.
-func packLines(_ tuning.ISA, dst []uint16, x []float32) { packLinesGeneric(dst, x) }
+// roundPairsSIMD rounds numbers to bfloat16. It works like roundGeneric.
+//
+//go:noescape
+func roundPairsSIMD(dst, x *float32, n int)
+
+// ofPanel is OfPanel of at most CallElements numbers.
+func ofPanel(isa tuning.ISA, dst []uint16, x []float32) {
+	if !isa.SIMD() {
+		ofPanelGeneric(dst, x)
+		return
+	}
+	ofPanelSIMD(&dst[0], &x[0], len(dst))
+}
+
+// ofPanelSIMD makes a panel of pairs of whole pairs of inputs. It works like ofPanelGeneric.
+//
+//go:noescape
+func ofPanelSIMD(dst *uint16, x *float32, n int)
 
 // weigh is Weigh of checked operands.
 func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {

@@ -24,6 +24,21 @@ var kernelTests = []kerneltest.KernelTest{
 		Round(kerneltest.Tuned.ISA, got, x)
 		roundGeneric(want, x)
 	}),
+	kerneltest.Compare("ofPanel", []kerneltest.Dim{kerneltest.Size("pairs", 1, 20, 999)},
+		func(c *kerneltest.Trial, n []int) {
+			numbers := 2 * n[0] * kernel.Panel
+			x := c.InputOf(numbers, c.Exponents())
+			dst, _ := c.Place(numbers / 2)
+			got, want := kernel.Elements[uint16](kernel.RawBytes(dst)), make([]uint16, numbers)
+			OfPanel(kerneltest.Tuned.ISA, got, x)
+			ofPanelGeneric(want, x)
+			for i, e := range want {
+				if a, b := f32.FromBF16(got[i]), f32.FromBF16(e); !kerneltest.SameBits(a, b) {
+					c.Wrong("number %d is %x, generic %x", i, a, b)
+					break
+				}
+			}
+		}),
 	kerneltest.Compare("packPairs", []kerneltest.Dim{kerneltest.Size("inputs", 1, 300, 400)},
 		tryPackPanel),
 	kerneltest.Compare("weighPairs", []kerneltest.Dim{kerneltest.Size("rows", 1, 100, 200)}, tryWeigh),

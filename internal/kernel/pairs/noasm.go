@@ -17,7 +17,7 @@ func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, 
 
 func Round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
 
-func packLines(_ tuning.ISA, dst []uint16, x []float32) { packLinesGeneric(dst, x) }
+func OfPanel(_ tuning.ISA, dst []uint16, x []float32) { ofPanelGeneric(dst, x) }
 
 func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
 	weighGeneric(p, l, before, alpha, rows)

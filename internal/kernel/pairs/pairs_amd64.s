@@ -1002,10 +1002,10 @@ group:
 	ADDQ $0x80, CX; ADDQ BX, AX; SUBQ $0x20, DX; JNE group
 	VZEROUPPER; RET
 
-// packPairLinesSIMD works like packPairLinesGeneric.
-// func packPairLinesSIMD(dst *uint16, x *float32, n int)
+// ofPanelSIMD works like ofPanelGeneric.
+// func ofPanelSIMD(dst *uint16, x *float32, n int)
 // Requires: AVX, AVX2
-TEXT ·packPairLinesSIMD(SB), NOSPLIT, $0-24
+TEXT ·ofPanelSIMD(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX

@@ -25,25 +25,10 @@ func PackPanel(isa tuning.ISA, dst []byte, x []float32, inputs int) {
 	operand.Writes(to, len(to))
 	const line = 2 * kernel.Panel
 	whole := inputs / 2 * line
-	const most = kernel.CallElements / line * line
-	for from := 0; from < whole; from = kernel.NextPiece(from, most, whole) {
-		end := min(from+most, whole)
-		packLines(isa, to[from:end], x[from:end])
-	}
+	OfPanel(isa, to[:whole], x[:whole])
 	clear(to[whole:])
 	for c, e := range x[whole:][:inputs%2*kernel.Panel] { // an input alone
 		to[whole+2*c] = f32.FlushedBF16(e)
-	}
-}
-
-// packLinesGeneric makes lines of pairs of two lines of numbers each.
-func packLinesGeneric(dst []uint16, x []float32) {
-	const line = 2 * kernel.Panel
-	for at := 0; at < len(x); at += line {
-		for c := range kernel.Panel {
-			dst[at+2*c] = f32.FlushedBF16(x[at+c])
-			dst[at+2*c+1] = f32.FlushedBF16(x[at+kernel.Panel+c])
-		}
 	}
 }
 
