@@ -53,8 +53,8 @@ func putGroups(isa tuning.ISA, dst []uint16, x []float32, stride int) {
 	}
 }
 
-// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs: numbers are
-// rounded to bfloat16 as inputs are.
+// OfPanel makes a panel of pairs of a panel of float32, which has whole pairs of inputs. It rounds
+// numbers to bfloat16 like inputs.
 func OfPanel(isa tuning.ISA, dst []uint16, x []float32) {
 	operand.Reads(x, len(dst))
 	operand.Writes(dst, len(dst))

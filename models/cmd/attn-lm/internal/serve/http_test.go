@@ -216,7 +216,12 @@ func TestBounds(t *testing.T) {
 	long := `{"prompt": "` + strings.Repeat("x", 1000) + `"}`
 	x.refuses(x.post("/v1/completions", long), 413, "", "request_too_large", "1000 bytes")
 	at := strings.TrimPrefix(x.base, "http://")
+	says := map[string]string{"a body": "did not come whole",
+		"a chunk": "invalid byte in chunk length"}
 	for what, text := range map[string]string{
+		"a chunk": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" +
+			"Content-Type: application/json\r\n" +
+			"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 		"a header": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-",
 		"a body": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" +
 			"Content-Type: application/json\r\n" +
@@ -236,7 +241,7 @@ func TestBounds(t *testing.T) {
 		if err != nil || time.Since(from) > 3*time.Second {
 			t.Errorf("%s that does not come is waited for %v: %v", what, time.Since(from), err)
 		}
-		if what == "a body" && !strings.Contains(string(data), "did not come whole") {
+		if !strings.Contains(string(data), says[what]) {
 			t.Errorf("%s: the answer is %q", what, data)
 		}
 		_ = c.Close()

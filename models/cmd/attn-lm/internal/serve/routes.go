@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -144,6 +145,8 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 	case errors.As(err, &long):
 		return nil, invalid("", "the body has more than %d bytes, want at most these", s.Body).
 			coded(http.StatusRequestEntityTooLarge, "request_too_large")
+	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, invalid("", "the body cannot be read: %v", err)
 	case err != nil:
 		return nil, invalid("", "the body did not come whole within %v", s.Read)
 	}
