@@ -49,6 +49,21 @@ func slowModel(t testing.TB, o lm.Options) *lm.Model {
 		o)
 }
 
+// stepTime is how long a step takes here, with which bounds of tests grow on slow machines.
+func stepTime(t testing.TB, m *lm.Model) (took time.Duration) {
+	t.Helper()
+	for range 2 { // the first one is slower
+		began := time.Now()
+		for _, err := range m.Generate(t.Context(), []int32{'x'}, lm.Generation{MaxTokens: 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		took = time.Since(began)
+	}
+	return took
+}
+
 func randomEmbed(t testing.TB, labels int) *embed.Model {
 	t.Helper()
 	m, err := embed.Random(embed.Sizes{Layers: 1, Hidden: 24, Heads: 2, FFN: 40, Vocab: 500,

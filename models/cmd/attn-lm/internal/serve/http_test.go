@@ -404,15 +404,7 @@ func TestSlowReader(t *testing.T) {
 // TestAnswerTime ends answers that take too long, whole ones and streams.
 func TestAnswerTime(t *testing.T) {
 	m := slowModel(t, lm.Options{})
-	var first time.Duration // to the first token, twice: what is slow here must have time for it
-	for range 2 {
-		began := time.Now()
-		for range m.Generate(t.Context(), []int32{'x'}, lm.Generation{}) {
-			break
-		}
-		first = time.Since(began)
-	}
-	limit := max(time.Second, 8*first)
+	limit := max(time.Second, 8*stepTime(t, m))
 	x := start(t, Config{Model: m, Answer: limit})
 	const body = `{"prompt": "x", "max_tokens": 4000, "logit_bias": {"257": -100, "258": -100}`
 	a := x.post("/v1/completions", body+`}`)
@@ -431,7 +423,8 @@ func TestAnswerTime(t *testing.T) {
 
 // TestEnd lets answers end, and refuses new ones meanwhile.
 func TestEnd(t *testing.T) {
-	x := start(t, Config{Model: slowModel(t, lm.Options{}), Grace: 20 * time.Second})
+	m := slowModel(t, lm.Options{})
+	x := start(t, Config{Model: m, Grace: max(20*time.Second, 600*stepTime(t, m))})
 	const body = `{"prompt": "x", "stream": true, "max_tokens": 150, "return_token_ids": true,
 		"logit_bias": {"257": -100, "258": -100}}`
 	o := x.open(t, body)
