@@ -257,7 +257,7 @@ func (a *answer) choose() (ended bool, err error) {
 	e, j := a.model.engine, a.job
 	vocab, valid, guesses := a.model.net.Vocab, j.valid, j.guesses
 	for i := 0; ; i++ {
-		t, err := a.next(j.logits[i*vocab:][:vocab])
+		t, err := a.next(j.logits[i*vocab:][:vocab:vocab])
 		if err != nil {
 			return false, err
 		}

@@ -538,3 +538,22 @@ func TestHookWritesTokens(t *testing.T) {
 		t.Errorf("another answer is %v, want %v", got, want)
 	}
 }
+
+// TestLogitsEnd: what is appended to logits overwrites no others, of guesses or of other answers.
+func TestLogitsEnd(t *testing.T) {
+	draft := small(t, Options{})
+	m := small(t, Options{Draft: draft})
+	check := func(logits []float32) error {
+		if len(logits) != cap(logits) {
+			return fmt.Errorf("there are %d logits with room for %d", len(logits), cap(logits))
+		}
+		return nil
+	}
+	ctx, g := context.Background(), Generation{MaxTokens: 10}
+	g.Logits = func(_ []int32, logits []float32) error { return check(logits) }
+	_, err := full(ctx, m, prompt32(9), g)
+	must(t, err)
+	must(t, m.session(t).Score(ctx, prompt32(9), func(_ int, logits []float32) error {
+		return check(logits)
+	}))
+}

@@ -212,7 +212,7 @@ func (s *Session) compute(ctx context.Context, all bool,
 		vocab := s.model.net.Vocab
 		n := len(j.logits) / vocab
 		for i := range n {
-			if err := f(j.valid-n+i, j.logits[i*vocab:][:vocab]); err != nil {
+			if err := f(j.valid-n+i, j.logits[i*vocab:][:vocab:vocab]); err != nil {
 				return err
 			}
 		}
