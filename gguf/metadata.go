@@ -20,7 +20,7 @@ import (
 // Each key must have a field or be idle: a key of the map idle, by the rest of its name, without
 // effect on what the program computes. The map's value lists the values that the key may have, as
 // compact JSON, or is nil for any: {"use_mrope": {"false"}, "quantization_version": nil}. A * at
-// the end of a key of the map is for any rest. Other keys of the file are errors, and so are
+// the end of a key of the map matches any rest. Other keys of the file are errors, and so are
 // strings that are invalid UTF-8 unless their keys are idle. Fields without a key in the file keep
 // their values. Slices are copies.
 func (f *File) Unmarshal(group string, into any, idle map[string][]string) error {
@@ -89,8 +89,8 @@ func setTo[T any](list *[]T, value any) bool {
 	return ok
 }
 
-// CheckKeys refuses keys outside the groups, which the caller has read, unless they are idle by
-// their whole names, as in [File.Unmarshal]. So no setting of a file is overlooked.
+// CheckKeys refuses keys outside of groups, which the caller has read, unless their whole names are
+// idle as in [File.Unmarshal]. So no setting of a file is overlooked.
 func (f *File) CheckKeys(idle map[string][]string, groups ...string) error {
 	for _, kv := range f.Metadata {
 		if slices.ContainsFunc(groups, func(group string) bool {

@@ -94,7 +94,7 @@ func (m *Model) loadAnswers(b *builder) *head {
 	return &head{pooling: "lasttoken", labels: []string{"yes"}, answers: a}
 }
 
-// outputs returns the table of output weights: a separate one, or the token embeddings.
+// outputs returns the table of output weights: a separate table, or the token embeddings.
 func (m *Model) outputs(b *builder) *weights.Table {
 	for _, name := range []string{"lm_head.weight", "output.weight"} {
 		if b.Has(name) {

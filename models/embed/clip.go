@@ -12,23 +12,23 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// endings says what stands at the end of a text whose vector is its last token's.
+// endings says how texts end whose vector is that of their last token.
 type endings struct {
 	kind  endKind
-	token int32 // that ends texts, or fills them up
-	most  int   // to how many tokens texts are filled up
+	token int32 // ends texts, or pads them
+	most  int   // the number of tokens to which texts are padded
 }
 
 type endKind int
 
 const (
 	anyEnd     endKind = iota
-	firstEnd           // the first token that ends texts is the last one
+	firstEnd           // the first token of this number is the last one
 	largestEnd         // the first of the largest number is the last one, as in early CLIP folders
-	filledUp           // texts are filled up, and all tokens are seen
+	filledUp           // texts are padded, and all tokens are visible
 )
 
-// cut returns the tokens up to the last one, and how many are filled up behind.
+// cut returns the tokens up to the last one, and how many padding tokens follow.
 func (e *endings) cut(text []int32) (kept []int32, fill int) {
 	last := 0
 	switch e.kind {
@@ -45,13 +45,13 @@ func (e *endings) cut(text []int32) (kept []int32, fill int) {
 			last = i
 		}
 	}
-	return text[:last+1], 0 // without an end the first token, as torch.argmax has it
+	return text[:last+1], 0 // without an end the first token, as with torch.argmax
 }
 
-// lengthOf returns how many tokens of a text are computed, at most.
+// lengthOf returns the most tokens of a text that are computed.
 func (e *endings) lengthOf(text []int32) int { return max(len(text), e.most) }
 
-// towerNames are the tensor names of both towers of CLIP and SigLIP.
+// towerNames returns the tensor names of both towers of CLIP and SigLIP.
 func towerNames(prefix string) names {
 	return names{prefixes: []string{prefix}, final: "post_layernorm", layer: "encoder.layers.%d.",
 		input:  []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
@@ -86,8 +86,8 @@ type pictureConfig struct {
 	Head *bool `json:"vision_use_head"` // of SigLIP
 }
 
-// sectionIdle are keys of text_config and vision_config without effect, mostly of how language
-// models write texts, which early folders have there.
+// sectionIdle are keys of text_config and vision_config without effect: mostly settings of text
+// generation, which early folders have there.
 var sectionIdle = idleWith(strictjson.Idle{"begin_suppress_tokens": nil, "diversity_penalty": nil,
 	"dropout": nil, "early_stopping": nil, "encoder_no_repeat_ngram_size": nil,
 	"exponential_decay_length_penalty": nil, "forced_bos_token_id": nil, "forced_eos_token_id": nil,
@@ -97,8 +97,8 @@ var sectionIdle = idleWith(strictjson.Idle{"begin_suppress_tokens": nil, "divers
 	"repetition_penalty": nil, "return_dict_in_generate": nil, "suppress_tokens": nil,
 	"temperature": nil, "tf_legacy_loss": nil, "top_k": nil, "top_p": nil, "typical_p": nil})
 
-// section reads text_config or vision_config. In a folder with text_config_dict as well that counts
-// alone, as transformers takes even its defaults from there.
+// section reads text_config or vision_config. In a folder that also has text_config_dict only that
+// counts, as in transformers, which takes even defaults from there.
 func section[T any](l *weights.Loader, key string, usual T, list ...json.RawMessage) T {
 	last := usual
 	for i, data := range list {
@@ -214,7 +214,7 @@ func (m *Model) describeText(l *weights.Loader, c *textConfig) {
 	m.modes, m.withPrompt = pooling{"lasttoken"}, true
 }
 
-// padding returns the token that fills texts up.
+// padding returns the token that pads texts.
 func (m *Model) padding(l *weights.Loader) int32 { return tokenize.ReadPad(l, m.texts) }
 
 // describePictures describes the tower of pictures.
@@ -232,7 +232,7 @@ func (m *Model) describePictures(l *weights.Loader, c *pictureConfig, class stri
 	return d
 }
 
-// projection loads a layer after the pooling.
+// projection loads a linear layer after the pooling.
 func (b *builder) projection(name string, in, out int, bias bool) step {
 	kind := attn.F32
 	if b.Integers {
@@ -241,7 +241,7 @@ func (b *builder) projection(name string, in, out int, bias bool) step {
 	return step{&dense{Linear: b.Linear(kind, in, bias, weights.Part{Name: name, Out: out})}}
 }
 
-// loadScale loads what cosines are multiplied by and what is added.
+// loadScale loads the scale and the bias of cosines.
 func (m *Model) loadScale(b *builder, bias bool) {
 	scale := b.Tensor("logit_scale", 1)
 	if bias {
@@ -258,6 +258,6 @@ func (m *Model) loadScale(b *builder, bias bool) {
 	}
 }
 
-// Scale returns what makes probabilities of cosines of texts and images: CLIP's softmax is of
-// scale·cos, SigLIP's sigmoid of scale·cos + bias. Both are 0 for other models.
+// Scale returns the numbers that turn cosines of texts and images into probabilities: CLIP uses the
+// softmax of scale·cos, SigLIP the sigmoid of scale·cos + bias. Both are 0 for other models.
 func (m *Model) Scale() (scale, bias float32) { return m.scaling[0], m.scaling[1] }

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// contextCalls are calls with a context, of a model of vectors, a cross-encoder and a ColBERT, as
-// rows.
+// contextCalls are calls with a context, of a model of vectors, a cross-encoder and a ColBERT,
+// which return rows.
 func contextCalls(t *testing.T, o Options) map[string]func(ctx context.Context) ([][]float32,
 	error) {
 	sizes := Sizes{Hidden: 24, FFN: 40, Vocab: 50}
@@ -45,7 +45,7 @@ func contextCalls(t *testing.T, o Options) map[string]func(ctx context.Context) 
 	}
 }
 
-// countdown is a context that is done after some looks.
+// countdown is a context that is done after it was asked a number of times.
 type countdown struct {
 	context.Context
 	looks atomic.Int64
@@ -59,7 +59,7 @@ func (c *countdown) Err() error {
 }
 
 // A call that is cancelled anywhere returns an error and no vectors. A call that finishes, and the
-// next call, return the same vectors as ever.
+// next call, return the same vectors as always.
 func TestCancelledAnywhere(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		for name, call := range contextCalls(t, Options{Workers: workers, BatchTokens: 64}) {
@@ -90,7 +90,8 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// The error is the context's, with its cause; a context that was done before computes nothing.
+// The error is the context's, with its cause; with a context that is done already nothing is
+// computed.
 func TestContextErrors(t *testing.T) {
 	computed := 0
 	o := Options{Workers: 2, Progress: func(int, int) { computed++ }}
@@ -120,7 +121,7 @@ func TestContextErrors(t *testing.T) {
 	}
 }
 
-// A call that is cancelled after a batch computes no other.
+// A call that is cancelled after a batch computes no further batch.
 func TestEndsAfterABatch(t *testing.T) {
 	batches := 0
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +134,7 @@ func TestEndsAfterABatch(t *testing.T) {
 	}
 }
 
-// Random makes models of each kind, whose answers are the same in any batch.
+// Random makes models of each kind. Their answers are the same in any batch.
 func TestRandomKinds(t *testing.T) {
 	sizes := Sizes{Hidden: 24, FFN: 40, Vocab: 50}
 	texts := []string{"a", "some words", strings.Repeat("b c ", 100)}

@@ -32,8 +32,8 @@ type description struct {
 	local           attn.Window    // window of local layers
 	locals          []bool         // which layers are local, nil for none
 
-	ofImages    bool    // it reads pictures, not texts
-	vision      *vision // how it does
+	ofImages    bool    // it reads pictures in place of texts
+	vision      *vision // nil for a model of texts
 	endings     endings
 	stored      bool // matrices keep the file's type
 	blocks      bool // the file is GGUF, and its blocks are kept

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// backboneIdle are keys without effect on the vector of a picture: settings of training, and what a
-// model gives to others that are built on it.
+// backboneIdle are keys without effect on a picture's vector: settings of training, and outputs for
+// other models that are built on it.
 var backboneIdle = strictjson.Idle{"apply_layernorm": nil, "drop_path_rate": nil,
 	"encoder_stride": nil, "layerscale_value": nil, "out_features": nil, "out_indices": nil,
 	"pooler_act": nil, "pooler_output_size": nil, "reshape_hidden_states": nil, "stage_names": nil,
@@ -94,7 +94,7 @@ func (m *Model) openViT(l *weights.Loader) {
 	m.project = func(b *builder) { m.loadImageHead(b) }
 }
 
-// openTower describes a model of pictures alone.
+// openTower describes a model of pictures only.
 func (m *Model) openTower(l *weights.Loader, c towerConfig, v *visionConfig, r gridResampling,
 	class string, prefixes []string) {
 	d := &description{kind: m.family, ofImages: true, names: names{prefixes: prefixes,
@@ -116,7 +116,7 @@ func (m *Model) openTower(l *weights.Loader, c towerConfig, v *visionConfig, r g
 // imageClasses is the suffix of classes that classify pictures.
 const imageClasses = "ForImageClassification"
 
-// onlyVectors refuses models of other classes than those that make vectors.
+// onlyVectors refuses models of classes that do not make vectors.
 func (m *Model) onlyVectors(l *weights.Loader) {
 	var f labelsFile
 	l.JSON(configJSON, &f, strictjson.AnyKey)

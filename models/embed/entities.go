@@ -7,24 +7,24 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Entity is a part of a text with a label, such as a name: the bytes from Start to End of the text
-// as it was given. Start is End where a token stands for none of it.
+// Entity is a labelled part of a text, such as a name: the bytes from Start to End of the original
+// text. Start equals End where a token stands for no bytes.
 type Entity struct {
 	Label      string
 	Start, End int
 	Score      float32 // probability of the label
 }
 
-// Aggregation is how the labels of tokens become entities. All but NoAggregation join neighbours
-// with the same label, of which those with B- begin a new entity.
+// Aggregation is how the labels of tokens become entities. All except NoAggregation join neighbours
+// with the same label; a label with B- begins a new entity.
 type Aggregation int
 
 const (
-	NoAggregation Aggregation = iota // an entity for each token, with labels as the model has them
-	Simple                           // tokens
-	First                            // words, by the label of the first token
-	Average                          // words, by the mean of the tokens' probabilities
-	Max                              // words, by the token with the largest probability
+	NoAggregation Aggregation = iota // an entity for each token, with the model's labels
+	Simple                           // tokens are joined
+	First                            // words are joined, labelled by their first token
+	Average                          // words, labelled by the mean of their tokens' probabilities
+	Max                              // words, labelled by the token with the largest probability
 )
 
 var aggregationNames = [...]string{"NoAggregation", "Simple", "First", "Average", "Max"}
@@ -36,10 +36,11 @@ func (a Aggregation) String() string {
 	return aggregationNames[a]
 }
 
-// Entities returns the labelled parts of each text, in their order, of a model whose class ends in
-// ForTokenClassification. Rules and scores are those of transformers' TokenClassificationPipeline;
-// the label O is left out. Long texts are read in overlapping windows of MaxTokens tokens; each
-// token's label is from the window in which it is farthest from an edge.
+// Entities returns the labelled parts of each text, in order. The model's class must end in
+// ForTokenClassification. Rules and scores are the same as in transformers'
+// TokenClassificationPipeline, without entities of the label O. Long texts are read in overlapping
+// windows of MaxTokens tokens; each token has its label from the window in which it is farthest
+// from an edge.
 func (m *Model) Entities(texts []string, a Aggregation) ([][]Entity, error) {
 	if err := m.checkEntities(a); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (m *Model) checkEntities(a Aggregation) error {
 	return nil
 }
 
-// labelled is some bytes of a text with a label of the model.
+// labelled is a range of bytes of a text, with the index of its label.
 type labelled struct {
 	label      int
 	score      float32
@@ -123,7 +124,7 @@ func wordLabel(rows [][]float32, a Aggregation) (label int, score float32) {
 	return largest(rows[0])
 }
 
-// largest returns the largest number of a row, the first among equals.
+// largest returns the index and value of the largest number in a row, the first among equals.
 func largest(row []float32) (at int, x float32) {
 	for i := range row {
 		if row[i] > row[at] {
@@ -133,10 +134,10 @@ func largest(row []float32) (at int, x float32) {
 	return at, row[at]
 }
 
-// outside is the label of what is no entity.
+// outside is the label of tokens that are no entities.
 const outside = "O"
 
-// named returns the entities of words, each alone.
+// named returns the entities of words, without joining them.
 func (m *Model) named(pieces []labelled) (all []Entity) {
 	for _, p := range pieces {
 		if name := m.head.labels[p.label]; name != outside {
@@ -146,7 +147,7 @@ func (m *Model) named(pieces []labelled) (all []Entity) {
 	return all
 }
 
-// grouped joins words whose labels go on with the one before.
+// grouped joins words whose labels continue the one before.
 func (m *Model) grouped(pieces []labelled) (all []Entity) {
 	for i := 0; i < len(pieces); {
 		n, sum := 1, float64(pieces[i].score)
@@ -165,7 +166,7 @@ func (m *Model) grouped(pieces []labelled) (all []Entity) {
 	return all
 }
 
-// joins reports whether a label goes on with the one before it.
+// joins reports whether a label continues the one before it.
 func (m *Model) joins(before, label int) bool {
 	name := m.head.labels[label]
 	return !strings.HasPrefix(name, "B-") && tagOf(name) == tagOf(m.head.labels[before])

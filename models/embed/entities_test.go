@@ -14,8 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
-// preEntity is a token, or a word or group, as transformers' pipeline passes them on. Its places
-// count code points.
+// preEntity is a token, word or group in transformers' pipeline. Its places count code points.
 type preEntity struct {
 	entity     string
 	score      float64
@@ -148,8 +147,8 @@ func (p *pipeline) group(words []preEntity) (all []preEntity) {
 	return all
 }
 
-// entityTokenizers are a WordPiece, whose pieces are marked, and bytes, which begin words after
-// spaces.
+// entityTokenizers are a WordPiece, which marks continuations of words, and bytes, in which words
+// begin after spaces.
 func entityTokenizers(t *testing.T) map[string]*Model {
 	t.Helper()
 	all := map[string]*Model{}
@@ -173,7 +172,7 @@ func entityTokenizers(t *testing.T) map[string]*Model {
 }
 
 // TestAggregationsEqualPipeline compares entities of 1000 texts with a transcription of
-// transformers' rules, of which many probabilities are equal.
+// transformers' rules. Many probabilities are equal.
 func TestAggregationsEqualPipeline(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 4))
 	words := []string{"cat", "unbelievable", "Zürich", "un", "able", "中", "e\u0301", "😀", "👩‍🚒", ",",
@@ -224,7 +223,7 @@ func compareEntities(t *testing.T, name string, m *Model, p *pipeline, text stri
 	}
 }
 
-// TestEntitiesStandForTheText has places in bytes of texts that tokenizers change.
+// TestEntitiesStandForTheText checks places in texts that tokenizers change.
 func TestEntitiesStandForTheText(t *testing.T) {
 	all := entityTokenizers(t)
 	for _, c := range []struct {

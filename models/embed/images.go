@@ -13,12 +13,12 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// EncodeImages returns a vector of Dimensions numbers for each image: of CLIP and SigLIP, whose
-// Encode makes vectors of texts for the same space, of DINOv2 and of ViT. Vectors have length 1
-// only with Options.Normalize, or if modules.json says so. Images are resized and cropped as
-// preprocessor_config.json says, with the numbers of Pillow; alpha is dropped, and orientation by
-// EXIF is not applied. Sides have at most 16384 pixels, and images 2²⁶. Images must not change
-// during the call.
+// EncodeImages returns a vector of Dimensions numbers for each image, for models of CLIP, SigLIP,
+// DINOv2 and ViT. With CLIP and SigLIP, Encode makes vectors of texts for the same space. Vectors
+// have length 1 only with Options.Normalize, or if modules.json says so. Images are resized and
+// cropped by preprocessor_config.json, with the same numbers as Pillow; alpha is dropped, and EXIF
+// orientation is not applied. An image has at most 16384 pixels on a side and 2²⁶ in all. Images
+// must not change during the call.
 func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
 	if err := m.checkImages(images); err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
 	return rowsOf(dst, len(images), n), nil
 }
 
-// ClassifyImages returns a row of probabilities for each image, one for each of the Labels, of a
-// ViTForImageClassification. What they are is as in [Model.Classify].
+// ClassifyImages returns a row of probabilities for each image, one for each of the Labels, as
+// [Model.Classify] does for texts. The model's class must be ViTForImageClassification.
 func (m *Model) ClassifyImages(images []image.Image) ([][]float32, error) {
 	if err := m.checkImages(images); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (m *Model) ClassifyImages(images []image.Image) ([][]float32, error) {
 	return rows, nil
 }
 
-// checkImages refuses models that read no images, and images of wrong sizes.
+// checkImages refuses models that read no images, and images of invalid sizes.
 func (m *Model) checkImages(images []image.Image) error {
 	if m.images == nil {
 		return fmt.Errorf("embed: %s: it reads texts only, want a model of images: CLIP, SigLIP, DINOv2 "+
@@ -106,16 +106,17 @@ func (m *Model) computeImages(dst []float32, images []image.Image, out output) e
 	return nil
 }
 
-// pictures are the images of a batch, and their patches. Workers make patches of an image each.
+// pictures are the images of a batch, and their patches. A worker makes the patches of one image at
+// a time.
 type pictures struct {
 	*vision
 	images  []image.Image
 	patches []float32
-	memory  []scratch // of each worker
+	memory  []scratch // for each worker
 	next    atomic.Int64
 }
 
-// loadImages makes the patches of a batch, of a number of rows each.
+// loadImages makes the patches of a batch, each rows an image.
 func (r *runner) loadImages(images []image.Image, each int) {
 	p := &r.pictures
 	p.vision, p.images = r.vision, images
@@ -150,11 +151,11 @@ func (p *pictures) Work(worker int) {
 	}
 }
 
-// imageModules is a modules.json with a CLIPModel, as sentence-transformers writes it.
+// imageModules is a modules.json with a CLIPModel, in the form of sentence-transformers.
 type imageModules struct{ normalize bool }
 
-// imageFolder returns the loader of the folder with the model: one in the folder if modules.json
-// names a CLIPModel there. modules is nil without such a file.
+// imageFolder returns the loader of the folder with the model, which is a subfolder if modules.json
+// names a CLIPModel there. modules is nil without modules.json.
 func imageFolder(l *weights.Loader) (inner *weights.Loader, modules *imageModules) {
 	const file = "modules.json"
 	var list []module

@@ -17,15 +17,15 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
-// imageTest is a small folder of a model of images, and what it makes of pixels and of tokens in
-// float64.
+// imageTest is a small folder of a model of images, with its definition in float64 over pixels and
+// over tokens.
 type imageTest struct {
 	name              string
 	config, processor map[string]any
 	shapes            map[string][]int
 	size              rectangle // after preprocessing
 	pixels            func(w numbers, patches [][]float64) []float64
-	text              func(w numbers, ids []int) []float64 // nil for a model of images alone
+	text              func(w numbers, ids []int) []float64 // nil for a model of images only
 	classes           bool
 }
 
@@ -55,10 +55,10 @@ func geluTanh(x float64) float64 {
 	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
 
-// row is a row of a tensor.
+// row returns a row of a tensor.
 func (w numbers) row(name string, i int) []float64 { return w[name][i*wide:][:wide] }
 
-// textRows are the rows of tokens before the layers.
+// textRows returns the rows of tokens before the layers.
 func textRows(w numbers, ids []int) (x [][]float64) {
 	for i, id := range ids {
 		x = append(x, plus(w.row("text_model.embeddings.token_embedding.weight", id),
@@ -88,7 +88,7 @@ func clipImageTest(activation string, f func(float64) float64) imageTest {
 		}}
 }
 
-// clipText is the vector of the token at a place.
+// clipText returns the vector of the token at a place.
 func clipText(w numbers, ids []int, at int, activation func(float64) float64) []float64 {
 	e := tower(w, "text_model.", 1e-5, activation)
 	e.score = func(_, _, query, key int, s float64) float64 {
@@ -148,7 +148,7 @@ func siglipImageTest() imageTest {
 		}}
 }
 
-// siglipHead is the attention of a query of its own.
+// siglipHead is the attention of SigLIP's learned query.
 func siglipHead(w numbers, e *encoder, at string, x [][]float64) []float64 {
 	third := func(i int, x []float64) []float64 {
 		v := numbers{"x.weight": w[at+"attention.in_proj_weight"][i*wide*wide:][:wide*wide],
@@ -179,7 +179,7 @@ func vitEncoder(w numbers, prefix string, epsilon float64) *encoder {
 	return e
 }
 
-// vitRows are the rows before the layers.
+// vitRows returns the rows before the layers.
 func vitRows(w numbers, prefix string, patches, positions [][]float64) [][]float64 {
 	x := [][]float64{plus(w[prefix+"embeddings.cls_token"],
 		w.row(prefix+"embeddings.position_embeddings", 0))}
@@ -226,7 +226,7 @@ func dinoImageTest(registers int, swiglu bool, size rectangle) imageTest {
 			"size":      map[string]any{"shortest_edge": 17},
 			"crop_size": map[string]any{"height": size.h, "width": size.w}}}
 	up, down, ffn, units := "mlp.fc1", "mlp.fc2", 45, 45
-	if swiglu { // 45·⅔ rounded up to a multiple of 8
+	if swiglu { // 45·⅔, rounded up to a multiple of 8
 		up, down, ffn, units = "mlp.weights_in", "mlp.weights_out", 32, 64
 	}
 	linears(in, wide, units, at+up)
@@ -239,7 +239,7 @@ func dinoImageTest(registers int, swiglu bool, size rectangle) imageTest {
 	}
 	c.pixels = func(w numbers, patches [][]float64) []float64 {
 		w = maps.Clone(w)
-		for i := range 2 { // factors of outputs, in the matrices
+		for i := range 2 { // the matrices include the factors of outputs
 			at := fmt.Sprintf("encoder.layer.%d.", i)
 			w.scaleOutputs(at+"attention.output.dense", w[at+"layer_scale1.lambda1"])
 			w.scaleOutputs(at+down, w[at+"layer_scale2.lambda1"])
@@ -272,8 +272,8 @@ func (w numbers) scaleOutputs(name string, by []float64) {
 	w[name+".weight"], w[name+".bias"] = weight, bias
 }
 
-// torchBicubic is interpolate of PyTorch in mode bicubic, from a square of n rows to a grid: each
-// point is a sum over all points, by the weight of its distance.
+// torchBicubic is PyTorch's interpolate in mode bicubic, from a square of n rows to a grid: each
+// point is a sum over all points, weighted by distance.
 func torchBicubic(table []float64, n int, to rectangle, antialias bool) (rows [][]float64) {
 	a := -0.75
 	if antialias {
@@ -297,7 +297,7 @@ func torchBicubic(table []float64, n int, to rectangle, antialias bool) (rows []
 		for j := -20; j < n+20; j++ {
 			x := kernel((float64(j) - center) / scale)
 			if antialias && (j < 0 || j >= n) {
-				continue // cut off, and the rest divided by its sum
+				continue // cut off; the rest is divided by its sum
 			}
 			weights[min(max(j, 0), n-1)] += x
 			total += x
@@ -358,7 +358,7 @@ func somePictures(t *testing.T) (all []image.Image) {
 	return all
 }
 
-// patchesOf are the numbers of patches in float64, by the definition of preprocessing.
+// patchesOf returns the numbers of patches in float64, by the definition of preprocessing.
 func patchesOf(m *Model, picture image.Image, size rectangle) (all [][]float64) {
 	var memory scratch
 	p := m.images.vision.processor
@@ -481,7 +481,7 @@ func TestImageFolders(t *testing.T) {
 	}
 	near(t, "5 dimensions", got[0], lengthOne(want[0][:5]), 1e-6)
 
-	// In a folder with text_config_dict that counts, with its defaults.
+	// In a folder with text_config_dict only that counts, with its defaults.
 	c.config["text_config_dict"], c.config["vision_config_dict"] = c.config["text_config"],
 		c.config["vision_config"]
 	c.config["text_config"] = map[string]any{"hidden_size": 7, "eos_token_id": 2}
@@ -490,7 +490,7 @@ func TestImageFolders(t *testing.T) {
 		!sameBits(got, want) {
 		t.Errorf("text_config_dict: other vectors, %v", err)
 	}
-	// With eos_token_id 2 the largest number ends a text.
+	// With eos_token_id 2, a text ends at its largest number.
 	c = clipImageTest("quick_gelu", quickGELU)
 	c.config["text_config"].(map[string]any)["eos_token_id"] = 2
 	path, values := writeImages(t, &c)
@@ -499,7 +499,7 @@ func TestImageFolders(t *testing.T) {
 		clipText(values, []int{0, 6, 9, 6, 1}, 2, quickGELU), 2e-5)
 }
 
-// TestImagesMisuse refuses images and folders, and names what is wrong.
+// TestImagesMisuse: refused images and folders are named, with the reason.
 func TestImagesMisuse(t *testing.T) {
 	c := vitImageTest()
 	path, _ := writeImages(t, &c)

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// Classify returns a row of numbers for each text, one for each of the Labels, of a model whose
-// class ends in ForSequenceClassification. By problem_type of config.json they are any numbers
+// Classify returns a row of numbers for each text, one for each of the Labels. The model's class
+// must end in ForSequenceClassification. By problem_type of config.json the numbers are logits
 // (regression) or independent probabilities (multi_label_classification, or a single label);
-// otherwise the probabilities of a row add up to 1. A text that is too long is truncated at its
+// otherwise they are probabilities that add up to 1. A text that is too long is truncated at its
 // end.
 func (m *Model) Classify(texts []string) ([][]float32, error) {
 	if err := m.checkClasses(); err != nil {
@@ -46,8 +46,7 @@ func (m *Model) checkClasses() error {
 	return nil
 }
 
-// probabilities turns the logits of rows into probabilities, by problem_type as transformers'
-// pipelines do.
+// probabilities turns logits into probabilities by problem_type, as transformers' pipelines do.
 func (h *head) probabilities(p *attn.Pool, all []float32, rows [][]float32) error {
 	switch {
 	case h.problem == regression:
@@ -65,14 +64,14 @@ func (h *head) probabilities(p *attn.Pool, all []float32, rows [][]float32) erro
 	return nil
 }
 
-// usualHypothesis is the hypothesis of transformers' pipeline.
+// usualHypothesis is the default of transformers' pipeline.
 const usualHypothesis = "This example is {}."
 
-// ZeroShot returns a probability for each of some labels, in their order, of a model of natural
-// language inference: how much the text entails the hypothesis with the label in place of {}. ""
-// means "This example is {}." With several, or of one label, each probability is independent, that
-// of entailment against contradiction; otherwise they add up to 1. One of the model's Labels begins
-// with "entail". Of a text that is too long the end is left out.
+// ZeroShot returns a probability for each label, with a model of natural language inference: how
+// much the text entails the hypothesis with the label in place of {}. A hypothesis "" means "This
+// example is {}." With several, or with one label, probabilities are independent, each of
+// entailment against contradiction; otherwise they add up to 1. One of the model's Labels must
+// begin with "entail". A text that is too long is truncated at its end.
 func (m *Model) ZeroShot(text string, labels []string, hypothesis string, several bool) ([]float32,
 	error) {
 	if err := m.checkClasses(); err != nil {
@@ -104,7 +103,7 @@ func (m *Model) ZeroShot(text string, labels []string, hypothesis string, severa
 	return entailments(rows, entails, contradicts, several), nil
 }
 
-// inference returns which labels are entailment and contradiction.
+// inference returns the indices of the labels for entailment and for contradiction.
 func (h *head) inference() (entails, contradicts int, err error) {
 	entails = -1
 	for i, label := range h.labels {
@@ -129,7 +128,7 @@ func (h *head) inference() (entails, contradicts int, err error) {
 	return entails, contradicts, nil
 }
 
-// entailments returns the probabilities of ZeroShot by rows of logits.
+// entailments returns ZeroShot's probabilities for rows of logits.
 func entailments(rows [][]float32, entails, contradicts int, several bool) []float32 {
 	p := make([]float32, len(rows))
 	for i, row := range rows {

@@ -39,7 +39,7 @@ func softmaxOf(x []float64) []float64 {
 
 func sigmoidOf(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// near compares numbers with numbers of float64.
+// near compares float32 numbers with float64 ones.
 func near(t *testing.T, what string, got []float32, want []float64, within float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -82,7 +82,7 @@ func TestClassifyAgainstFloat64(t *testing.T) {
 			k := kindNamed(t, kind)
 			k.config = maps.Clone(k.config)
 			k.config["problem_type"] = c.problem
-			// What a cross-encoder makes of its scores changes no class.
+			// A cross-encoder's activation of scores does not change classes.
 			k.config["sbert_ce_default_activation_function"] = "torch.nn.modules.activation.Sigmoid"
 			path, values := writeCross(t, &k, &h, c.labels)
 			m := mustOpen(t, path, Options{Workers: 2, BatchTokens: 40})
@@ -140,7 +140,7 @@ func TestZeroShotAgainstFloat64(t *testing.T) {
 	}
 }
 
-// pairOfWords makes the tokens of BERT's pair: only the first text is cut.
+// pairOfWords returns the tokens of BERT's pair, of which only the first text is cut.
 func pairOfWords(t *testing.T, m *Model, first, second string, longest int) (ids, segments []int) {
 	t.Helper()
 	a, b := idsWithout(t, m, first), idsWithout(t, m, second)
@@ -149,7 +149,7 @@ func pairOfWords(t *testing.T, m *Model, first, second string, longest int) (ids
 	return append(ids, 3), append(make([]int, len(a)+2), slices.Repeat([]int{1}, len(b)+1)...)
 }
 
-// idsWithout are the tokens of a text without those around it.
+// idsWithout returns the tokens of a text without those around it.
 func idsWithout(t *testing.T, m *Model, text string) []int {
 	t.Helper()
 	spans, err := m.texts.SpansControl(text)
@@ -163,7 +163,7 @@ func idsWithout(t *testing.T, m *Model, text string) []int {
 	return ids
 }
 
-// TestLabelsMisuse names what is wrong with arguments and models.
+// TestLabelsMisuse: errors name the argument or the model, with the reason.
 func TestLabelsMisuse(t *testing.T) {
 	open := func(labels map[string]any) *Model {
 		k, h := kindNamed(t, "bert"), headTests()["bert"]
@@ -247,7 +247,7 @@ func writeLabels(t *testing.T, k *kindTest, labels map[string]any) (string, numb
 	return path, values
 }
 
-// labelRow is the probabilities of a token in float64.
+// labelRow returns the probabilities of a token in float64.
 func labelRow(kind string, w numbers, x []float64) []float64 {
 	if kind == "modernbert" {
 		x = w.linear("head.dense", x)
@@ -263,7 +263,7 @@ func labelRow(kind string, w numbers, x []float64) []float64 {
 var labelKinds = []string{"bert", "distilbert", "roberta", "xlm-roberta", "camembert", "mpnet",
 	"modernbert"}
 
-// tokenRows are the probabilities of the tokens of a text in float64, in windows if it is long.
+// tokenRows returns the probabilities of a text's tokens in float64, in windows if it is long.
 func tokenRows(t *testing.T, m *Model, k *kindTest, w numbers, text string) (all [][]float64) {
 	t.Helper()
 	ids := idsWithout(t, m, text)
@@ -327,7 +327,7 @@ func TestEntitiesAgainstFloat64(t *testing.T) {
 	}
 }
 
-// TestWindows has the beginnings of windows, and the window of a token in the middle between two.
+// TestWindows checks the beginnings of windows, and the window of a token halfway between two.
 func TestWindows(t *testing.T) {
 	for _, c := range []struct {
 		n, room int
@@ -343,7 +343,7 @@ func TestWindows(t *testing.T) {
 		edge(0, 0, 4, 4) != math.MaxInt {
 		t.Error("distances from edges are wrong")
 	}
-	// A text of many windows is of one progress, which ends with the texts.
+	// A text of many windows counts as one text of Progress.
 	var calls []int
 	m := mustRandom(t, Sizes{Hidden: 6, FFN: 6, Vocab: 9, TokenLabels: 2}, Options{MaxTokens: 6,
 		BatchTokens: 12, Progress: func(done, _ int) { calls = append(calls, done) }})

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// The largest pictures: pixels of a side, and of both.
+// The largest pictures: pixels of a side, and in all.
 const mostSide, mostPixels = 1 << 14, 1 << 26
 
 // checkImage refuses pictures without pixels, and those that are too large.
@@ -27,8 +27,8 @@ func checkImage(i int, m image.Image) error {
 }
 
 // readRow writes pixels of row y from column x on, both counted from the corner, as red, green and
-// blue bytes. Alpha is dropped, not blended. Numbers are Pillow's convert("RGB"), where the types
-// agree.
+// blue bytes. Alpha is dropped, not blended. The numbers are the same as of Pillow's
+// convert("RGB"), for types that Pillow has, too.
 func readRow(to []byte, m image.Image, x, y int) {
 	b := m.Bounds()
 	x, y = x+b.Min.X, y+b.Min.Y
@@ -77,7 +77,7 @@ func readRow(to []byte, m image.Image, x, y int) {
 	}
 }
 
-// apart is a premultiplied channel without its alpha, as color.NRGBAModel has it.
+// apart returns a premultiplied channel without its alpha, as color.NRGBAModel does.
 func apart(c, alpha byte) byte {
 	switch alpha {
 	case 255:
@@ -88,7 +88,7 @@ func apart(c, alpha byte) byte {
 	return byte(uint32(c) * 0x101 * 0xffff / (uint32(alpha) * 0x101) >> 8)
 }
 
-// inked is a channel of ink c under what black leaves.
+// inked returns the channel of ink c over black ink k.
 func inked(c, k byte) byte {
 	t := int(c)*int(k) + 128
 	return k - byte((t+t>>8)>>8)

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// processor makes patches of pictures, as one of transformers' image processors does.
+// processor makes patches of pictures, like an image processor of transformers.
 type processor struct {
 	filter   resampling
 	resizes  bool
-	shortest int // the shorter side after resizing; 0 for size
+	shortest int // the shorter side after resizing; 0: see size
 	size     rectangle
 	crops    bool
 	crop     rectangle
-	values   [3][256]float32 // the number that each byte of a channel becomes
+	values   [3][256]float32 // the number for each byte of a channel
 }
 
 // rectangle is a height and a width in pixels, or in patches.
@@ -64,8 +64,8 @@ func (s *sideLengths) UnmarshalJSON(data []byte) error {
 
 const processorJSON = "preprocessor_config.json"
 
-// processorIdle are keys without effect: names, what is done to all pictures here, and steps of
-// other classes that are left out.
+// processorIdle are keys without effect: names, steps that are always done here, and steps of other
+// classes that this package does not have.
 var processorIdle = strictjson.Idle{"processor_class": nil, "do_convert_rgb": nil,
 	"valid_processor_keys": nil, "_valid_processor_keys": nil, "do_pad": {"false"},
 	"return_tensors": nil, "data_format": nil, "input_data_format": nil, "device": nil,
@@ -80,7 +80,7 @@ var (
 	halves     = []float64{0.5, 0.5, 0.5}
 )
 
-// processorClasses have the defaults of classes: CLIP and Bit crop, the others do not.
+// processorClasses are the defaults of classes: CLIP and Bit crop, the others do not.
 var processorClasses = map[string]processorFile{
 	"CLIP": {Size: &sideLengths{shortest: 224}, Filter: new(int(bicubic)), Mean: &openAIMean,
 		Std: &openAIStd},
@@ -104,7 +104,7 @@ func readProcessor(l *weights.Loader, usual string) *processor {
 	return p
 }
 
-// class returns the class that the file names, without the ends of its names.
+// class returns the class that the file names, without the suffixes of class names.
 func (f *processorFile) class(usual string) (string, error) {
 	name := f.Type
 	if name == "" {
@@ -122,7 +122,7 @@ func (f *processorFile) class(usual string) (string, error) {
 	return class, nil
 }
 
-// processor returns what the file says, with defaults of its class.
+// processor returns the file's processor, with defaults of its class.
 func (f *processorFile) processor(usual string) (*processor, error) {
 	class, err := f.class(usual)
 	if err != nil {
@@ -158,7 +158,7 @@ func orElse[T any](x *T, otherwise T) T {
 	return *x
 }
 
-// setSize sets the size after resizing. A number alone is a shorter side for classes that crop.
+// setSize sets the size after resizing. For classes that crop, a single number is the shorter side.
 func (p *processor) setSize(s sideLengths, crops bool) (err error) {
 	if crops && s.square != 0 {
 		s.shortest, s.square = s.square, 0
@@ -189,7 +189,7 @@ func (s sideLengths) rectangle(key string) (rectangle, error) {
 	return r, nil
 }
 
-// setValues computes the number of each byte of a channel.
+// setValues computes the numbers for the bytes of each channel.
 func (p *processor) setValues(f, defaults *processorFile) error {
 	scales, norms, factor := orElse(f.Scales, true), orElse(f.Norms, true), orElse(f.Factor, 1.0/255)
 	mean, std := orElse(f.Mean, *defaults.Mean), orElse(f.Std, *defaults.Std)
@@ -249,17 +249,18 @@ type scratch struct {
 	sums          []int32
 }
 
-// stretch is the outputs of a side that a crop sees: from begin to end, the first at offset.
+// stretch is the range of a side's outputs that a crop keeps, and the place of the first one in it.
 type stretch struct{ begin, end, offset int }
 
-// visible returns the outputs of a side of n pixels that a crop to size sees. Pixels outside are 0.
+// visible returns the outputs of a side of n pixels that a crop to size keeps. Pixels outside are
+// 0.
 func visible(n, size int) stretch {
 	first := (n - size) >> 1 // rounded down, also where it is negative
 	begin, end := max(0, first), min(n, first+size)
 	return stretch{begin, end, begin - first}
 }
 
-// pixels returns the picture after resizing and cropping to out, red, green and blue bytes.
+// pixels returns the picture as red, green and blue bytes, after resizing and cropping to out.
 func (p *processor) pixels(s *scratch, m image.Image, out rectangle) []byte {
 	from := rectangle{m.Bounds().Dy(), m.Bounds().Dx()}
 	whole := p.resized(from)
@@ -302,11 +303,11 @@ func (p *processor) pick(s *scratch, m image.Image, from, whole rectangle, y, x 
 	}
 }
 
-// resample resizes rows, then columns. A pass that changes no size is left out.
+// resample resizes rows, then columns. It skips a pass that changes no size.
 func (p *processor) resample(s *scratch, m image.Image, from, whole rectangle, y, x stretch,
 	out rectangle) {
 	n := 3 * (x.end - x.begin)
-	first, last := y.begin, y.end // rows that the second pass reads
+	first, last := y.begin, y.end // the rows that the second pass reads
 	if from.h != whole.h {
 		s.rows.place(p.filter, from.h, whole.h, y.begin, y.end)
 		first, last = s.rows.extent()
@@ -337,7 +338,7 @@ func (p *processor) resample(s *scratch, m image.Image, from, whole rectangle, y
 	}
 }
 
-// extent returns the first source of all outputs and the end of the last one's.
+// extent returns the first source of all outputs, and the end of the sources.
 func (t *taps) extent() (first, end int) {
 	last := len(t.first) - 1
 	return int(t.first[0]), int(t.first[last] + t.count[last])
@@ -350,8 +351,8 @@ func resizeBytes(x []byte, n int) []byte {
 	return x[:n]
 }
 
-// patches writes the numbers of each patch: channels of rows of pixels. Pixels that fill no patch
-// are dropped.
+// patches writes the numbers of each patch: for each channel rows of pixels. Pixels outside of
+// whole patches are dropped.
 func (p *processor) patches(dst []float32, pixels []byte, width, side int, grid rectangle) {
 	at := 0
 	for gy := range grid.h {

@@ -2,9 +2,9 @@ package embed
 
 import "math"
 
-// Resampling of pictures, with the numbers of Pillow's resize: weights are computed in float64,
-// rounded to integers of 22 bits after the point, and summed exactly; rows are resampled before
-// columns. Each product is converted, which keeps Go from fusing it with a sum.
+// Resampling of pictures, with the same numbers as Pillow's resize: weights are computed in
+// float64, rounded to integers of 22 bits after the point, and summed exactly; rows are resampled
+// before columns. Each product is converted, which keeps Go from fusing it with a sum.
 
 // resampling is a filter, by Pillow's number.
 type resampling int
@@ -18,10 +18,10 @@ const (
 	hamming
 )
 
-// supports are half the widths of filters, in source pixels where a picture is not made smaller.
+// supports are half the widths of the filters, in source pixels unless a picture shrinks.
 var supports = [...]float64{nearest: 0, lanczos: 3, bilinear: 1, bicubic: 2, box: 0.5, hamming: 1}
 
-// Pillow writes both constants in float32.
+// Both constants are float32 in Pillow.
 var hammingMean, hammingWave = float64(float32(0.54)), float64(float32(0.46))
 
 // at returns the weight of a filter at x.
@@ -54,7 +54,7 @@ func (f resampling) at(x float64) float64 {
 	return 0
 }
 
-// cubic is the cubic convolution kernel of parameter a, for x of 0 or more.
+// cubic is the cubic convolution kernel with parameter a, for x ≥ 0.
 func cubic(x, a float64) float64 {
 	switch {
 	case x < 1:
@@ -78,15 +78,15 @@ func sinc(x float64) float64 {
 	return sine / angle
 }
 
-// sineCosine returns both for angles of 0 to 10, near the precision of float64 and with the same
-// bits on every CPU, which Go's functions do not promise.
+// sineCosine returns both for angles of 0 to 10, accurate almost to float64 and with the same bits
+// on every CPU, which Go's functions do not promise.
 func sineCosine(a float64) (sine, cosine float64) {
 	const high, low = 0x1.921fb54442d18p+00, 0x1.1a62633145c07p-54 // of π/2
 	n := math.Floor(a/high + 0.5)
 	r := math.FMA(-n, low, math.FMA(-n, high, a))
 	s := float64(r * r)
 	sine, cosine = 0, 0
-	for k := 19.0; k > 1; k -= 2 { // Taylor series, from their ends
+	for k := 19.0; k > 1; k -= 2 { // Taylor series, last terms first
 		sine = float64((1 - sine) * s / float64(k*(k-1)))
 		cosine = float64((1 - cosine) * s / float64((k-1)*(k-2)))
 	}
@@ -105,14 +105,14 @@ func sineCosine(a float64) (sine, cosine float64) {
 // precision is the number of bits after the point of weights.
 const precision = 22
 
-// taps are the sources of a number of outputs, with their weights.
+// taps are the sources of some outputs, with their weights.
 type taps struct {
 	first, count []int32
-	weights      []int32 // each outputs' from its place times most on
+	weights      []int32 // the weights of output i from i·most on
 	most         int
 }
 
-// place computes the taps of outputs from begin to end of out, of in sources.
+// place computes the taps of outputs begin to end, out of out outputs from in sources.
 func (t *taps) place(f resampling, in, out, begin, end int) {
 	ratio := float64(in) / float64(out)
 	scale := max(ratio, 1)
@@ -133,7 +133,7 @@ func (t *taps) place(f resampling, in, out, begin, end int) {
 	}
 }
 
-// weighTaps computes the weights of an output, whose first source is at an offset from its center.
+// weighTaps computes the weights of an output whose first source has this offset from its center.
 func weighTaps(f resampling, to []int32, offset, inverse float64) {
 	sum := 0.0
 	for i := range to {
@@ -173,12 +173,12 @@ func resizeInts(x []int32, n int) []int32 {
 	return x[:n]
 }
 
-// clamped is a sum of bytes times weights as a byte.
+// clamped returns a sum of bytes times weights as a byte.
 func clamped(sum int32) byte {
 	return byte(max(0, min(255, sum>>precision)))
 }
 
-// half of the last place is added to sums before they lose their fraction.
+// half is half of the last place, which is added to sums before their fraction is cut off.
 const half = 1 << (precision - 1)
 
 // row resamples a row: to gets the outputs of t from the pixels of from, of 3 bytes each.

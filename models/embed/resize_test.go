@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// congruential makes the bytes of testdata/pillow.py.
+// congruential generates the bytes of testdata/pillow.py.
 type congruential uint64
 
 func (c *congruential) take(n int) []byte {
@@ -25,10 +25,10 @@ func (c *congruential) take(n int) []byte {
 	return out
 }
 
-// madePicture is a picture of a mode of Pillow.
+// madePicture returns a picture in a mode of Pillow.
 func madePicture(t *testing.T, mode string, w, h int, source *congruential) image.Image {
 	t.Helper()
-	bounds := image.Rect(3, -2, 3+w, h-2) // whose corner is anywhere
+	bounds := image.Rect(3, -2, 3+w, h-2) // with any corner
 	switch mode {
 	case "L":
 		return &image.Gray{Pix: source.take(w * h), Stride: w, Rect: bounds}
@@ -40,7 +40,7 @@ func madePicture(t *testing.T, mode string, w, h int, source *congruential) imag
 		return m
 	case "RGBA":
 		return &image.NRGBA{Pix: source.take(4 * w * h), Stride: 4 * w, Rect: bounds}
-	case "CMYK": // Pillow's numbers are as Go's
+	case "CMYK": // Pillow computes as Go does
 		return &image.CMYK{Pix: source.take(4 * w * h), Stride: 4 * w, Rect: bounds}
 	case "P":
 		palette, colors := source.take(768), color.Palette{}
@@ -50,7 +50,7 @@ func madePicture(t *testing.T, mode string, w, h int, source *congruential) imag
 		return &image.Paletted{Pix: source.take(w * h), Stride: w, Rect: bounds, Palette: colors}
 	case "I;16":
 		data := source.take(2 * w * h)
-		for i := 0; i < len(data); i += 2 { // little-endian there
+		for i := 0; i < len(data); i += 2 { // little-endian in Pillow
 			data[i], data[i+1] = data[i+1], data[i]
 		}
 		return &image.Gray16{Pix: data, Stride: 2 * w, Rect: bounds}
@@ -91,7 +91,8 @@ func TestResizeEqualsPillow(t *testing.T) {
 	}
 }
 
-// TestCropSeesPartOfThePicture compares crops with the crop of the whole picture, of all sizes.
+// TestCropSeesPartOfThePicture compares crops with the crop of the whole resized picture, for all
+// sizes.
 func TestCropSeesPartOfThePicture(t *testing.T) {
 	source := congruential(5)
 	var memory scratch
@@ -121,7 +122,8 @@ func TestCropSeesPartOfThePicture(t *testing.T) {
 	}
 }
 
-// TestShortestEdge rounds the longer side down, and makes no more of a long picture than is seen.
+// TestShortestEdge: the longer side is rounded down, and a long picture is computed only where it
+// is kept.
 func TestShortestEdge(t *testing.T) {
 	p := &processor{filter: bicubic, resizes: true, shortest: 224}
 	for from, want := range map[rectangle]rectangle{{100, 100}: {224, 224}, {101, 100}: {226, 224},
@@ -138,7 +140,7 @@ func TestShortestEdge(t *testing.T) {
 	}
 }
 
-// TestColors compares rows of each type with the colours that package color makes of pixels.
+// TestColors compares rows of each type with package color.
 func TestColors(t *testing.T) {
 	source := congruential(1)
 	bounds := image.Rect(-3, 5, 14, 16)

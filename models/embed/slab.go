@@ -25,13 +25,13 @@ type slab struct {
 	err      error
 }
 
-// slabs is the division of a batch.
+// slabs is the division of a batch into slabs.
 type slabs struct {
 	each  int    // rows of a slab
 	lanes int    // workers that compute slabs
-	of    []slab // memory of each lane
+	of    []slab // the current slab of each lane
 	stage int
-	next  atomic.Int64 // first row that no lane has begun
+	next  atomic.Int64 // first row that no lane has claimed
 }
 
 const (
@@ -39,10 +39,10 @@ const (
 	// stay in the L2 cache.
 	mostSlab = 128
 
-	// leastSlab is the least number of rows for which a worker reads all weights.
+	// leastSlab is the fewest rows for which a worker reads all weights.
 	leastSlab = 64
 
-	// evenSlab divides the rows of a slab: kernels compute as many rows at a time.
+	// evenSlab divides the rows of a slab: kernels process that many rows at a time.
 	evenSlab = 16
 )
 

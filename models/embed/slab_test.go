@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Slabs are all rows once. Each of several workers has some, or they share the steps of few rows.
+// Slabs cover all rows once. Each of several workers has some, or they share the steps of few rows.
 func TestSlabs(t *testing.T) {
 	for workers := 1; workers <= 5; workers++ {
 		for tokens := 1; tokens < 1200; tokens += 7 {
@@ -28,7 +28,7 @@ func TestSlabs(t *testing.T) {
 	}
 }
 
-// Vectors have the same bits however slabs divide their tokens.
+// Vectors have the same bits however tokens are divided into slabs.
 func TestBitsOfSlabs(t *testing.T) {
 	sizes := Sizes{Hidden: 48, FFN: 96, Vocab: 300}
 	texts, _ := mixedTokens(6, sizes.Vocab)

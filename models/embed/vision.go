@@ -9,46 +9,46 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// vision is what a tower that reads pictures has in place of tables of tokens: each picture is a
-// grid of patches, whose numbers are multiplied by a matrix.
+// vision replaces the tables of tokens in a tower of pictures: each picture is a grid of patches,
+// whose numbers are multiplied by a matrix.
 type vision struct {
 	processor *processor
-	image     rectangle // for which the table of positions is
+	image     rectangle // the picture size of the table of positions
 	patch     int       // side of a patch
-	input     rectangle // of pictures after preprocessing
-	grid      rectangle // of patches
+	input     rectangle // size of pictures after preprocessing
+	grid      rectangle // counted in patches
 	registers int
 
-	// resampled says how a table of positions is resampled to another grid; noResampling refuses it.
+	// resampled is how a table of positions is resampled to another grid; noResampling refuses it.
 	resampled gridResampling
 
 	tensors visionTensors
 	patches weights.Linear
-	before  []float32 // rows before those of patches: of the class, with its position, and registers
-	places  []float32 // a row to add for each patch
+	before  []float32 // rows before those of patches: the class row with its position, and registers
+	places  []float32 // a row to add to each patch
 	head    *attentionHead
 }
 
-// visionTensors are names of tensors, "" for those that the kind does not have.
+// visionTensors are names of tensors, "" for tensors that the kind does not have.
 type visionTensors struct {
 	class, registers, patches, positions, head string
 	patchBias                                  bool
 }
 
-// rows returns how many rows a picture has.
+// rows returns the number of rows of a picture.
 func (v *vision) rows(hidden int) int { return len(v.before)/hidden + v.grid.h*v.grid.w }
 
-// visionConfig has the keys about pictures of a config.
+// visionConfig has the keys of a config for pictures.
 type visionConfig struct {
 	Image    oneOrTwo `json:"image_size"`
 	Patch    oneOrTwo `json:"patch_size"`
 	Channels int      `json:"num_channels"`
 }
 
-// oneOrTwo is a side of a square, or a height and a width.
+// oneOrTwo is the side of a square, or height and width.
 type oneOrTwo = weights.OneOrMore
 
-// newVision checks sizes and fits the processor to them.
+// newVision checks sizes, and sets those of the processor.
 func newVision(c *visionConfig, p *processor, r gridResampling) (*vision, error) {
 	image, err := rectangleOf("image_size", c.Image)
 	if err != nil {
@@ -91,7 +91,7 @@ func rectangleOf(key string, sides oneOrTwo) (rectangle, error) {
 	return rectangle{sides[0], sides[1]}, nil
 }
 
-// loadVision loads the tensors before the layers, and a head of attention.
+// loadVision loads the tensors before the layers, and the attention head.
 func (b *builder) loadVision() {
 	v := b.description.vision
 	if v == nil || b.Err != nil {
@@ -120,7 +120,7 @@ func (b *builder) loadVision() {
 	}
 }
 
-// attentionHead is SigLIP's: a query of its own attends to the rows of a picture.
+// attentionHead is SigLIP's pooling: a learned query attends to the rows of a picture.
 type attentionHead struct {
 	query      []float32
 	keysValues weights.Linear
@@ -158,7 +158,7 @@ func (b *builder) loadAttentionHead(at string) *attentionHead {
 	return h
 }
 
-// embedPatches sets x to the rows of pictures before the layers.
+// embedPatches sets x to the input rows of the layers.
 func (s *slab) embedPatches() {
 	v := s.vision
 	each, ahead, in := v.rows(s.hidden), len(v.before)/s.hidden, v.patches.In
@@ -185,7 +185,7 @@ func (s *slab) embedPatches() {
 	}
 }
 
-// attendHead writes SigLIP's vectors of the pictures of a batch to dst.
+// attendHead writes SigLIP's vectors of the batch to dst.
 func (r *runner) attendHead(dst []float32, h *attentionHead) {
 	images, n, w := len(r.lens), r.hidden, r.width
 	r.next = resize(r.next, r.tokens*2*n)
@@ -226,16 +226,16 @@ func (r *runner) attendRows(dst, q, k, v attn.Tensor) error {
 	return r.pool.Attend(dst, q, k, v, &attn.Options{Integers: r.options.Integers})
 }
 
-// gridResampling is how a table of positions becomes one of another grid.
+// gridResampling is how a table of positions is resampled to another grid.
 type gridResampling int
 
 const (
 	noResampling    gridResampling = iota
-	cubicResampling                // of four rows and columns, as DINOv2
-	smoothed                       // of as many as a smaller grid needs, as DINOv2 with registers
+	cubicResampling                // from four rows and columns, as in DINOv2
+	smoothed                       // from as many as a smaller grid needs, as in DINOv2 with registers
 )
 
-// resample returns the table of a grid, rows of n numbers.
+// resample returns the table for a grid, in rows of n numbers.
 func (g gridResampling) resample(table []float32, from, to rectangle, n int) []float32 {
 	if from == to && from.h == from.w || g == noResampling {
 		return table
@@ -265,13 +265,13 @@ func addScaled(to, from []float32, by float32) {
 	}
 }
 
-// gridTap is a source of a row or column, and its weight.
+// gridTap is a source row or column, and its weight.
 type gridTap struct {
 	from   int
 	weight float32
 }
 
-// taps returns the sources of each of out rows or columns of in ones.
+// taps returns the sources of each of out rows or columns, of in ones.
 func (g gridResampling) taps(in, out int) [][]gridTap {
 	all := make([][]gridTap, out)
 	ratio := float64(in) / float64(out)
@@ -291,7 +291,7 @@ func (g gridResampling) taps(in, out int) [][]gridTap {
 	return all
 }
 
-// smoothTaps has the sources of Pillow's resize, with weights that are not rounded to integers.
+// smoothTaps returns the sources of Pillow's resize, with weights that are not rounded to integers.
 func smoothTaps(in int, center, scale float64) (list []gridTap) {
 	support := float64(2 * scale)
 	first, end := max(0, int(center-support+0.5)), min(in, int(center+support+0.5))

@@ -9,14 +9,14 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
-// tokenLabels are the tokens of a text, and a row of probabilities for each.
+// tokenLabels are the tokens of a text, with a row of probabilities for each.
 type tokenLabels struct {
 	spans []tokenize.Span
 	rows  [][]float32
-	edges []int // how far each token is from the edges of the window of its row
+	edges []int // each token's distance from the edges of the window that its row is from
 }
 
-// excerpt is the tokens from first to end of a text, of which a model reads no more at a time.
+// excerpt is a range of tokens of a text that the model reads at once.
 type excerpt struct{ text, first, end int }
 
 // labelTokens computes the probabilities of all tokens of texts.
@@ -48,7 +48,7 @@ func (m *Model) labelTokens(texts []string) ([]tokenLabels, error) {
 	return all, m.labelWindows(context.Background(), all, list, tokens)
 }
 
-// spanning finds the tokens of texts.
+// spanning tokenizes texts and finds the places of tokens.
 type spanning struct {
 	*Model
 	texts []string
@@ -56,7 +56,7 @@ type spanning struct {
 	errs  []error
 }
 
-// Work finds the tokens of a part of the texts. It implements attn.Worker.
+// Work tokenizes a part of the texts. It implements attn.Worker.
 func (s *spanning) Work(part int) {
 	first := part * readTogether
 	for i := first; i < min(first+readTogether, len(s.texts)); i++ {
@@ -64,7 +64,7 @@ func (s *spanning) Work(part int) {
 	}
 }
 
-// prepare makes rows of some labels.
+// prepare allocates rows of probabilities for some labels.
 func (t *tokenLabels) prepare(labels int) {
 	t.rows = rowsOf(make([]float32, len(t.spans)*labels), len(t.spans), labels)
 	t.edges = make([]int, len(t.spans))
@@ -84,8 +84,8 @@ func windowsOf(n, room int) (all [][2]int) {
 	return append(all, [2]int{max(0, n-room), n})
 }
 
-// edge returns how far token i is from the edges of a window of n tokens. The beginning and the end
-// of the text are none.
+// edge returns the distance of token i from the edges of a window. The beginning and the end of a
+// text of n tokens are no edges.
 func edge(i, first, end, n int) int {
 	left, right := i-first, end-1-i
 	if first == 0 {

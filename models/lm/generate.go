@@ -100,11 +100,12 @@ func (m *Model) Chat(ctx context.Context, messages []chat.Message,
 	})
 }
 
-// Generate answers a prompt, token by token. It starts with the range; each range generates a new
-// answer. An error comes with the zero Token as the last element: [ErrContext] for a prompt that
-// leaves no room for a token, [attn.ErrOption] for an empty prompt without a Session that has
-// tokens, for a token that the model does not have and for fields of g outside their domain,
-// [attn.ErrMemory] for an answer that Options.Memory cannot hold, [ErrBusy] and [ErrClosed].
+// Generate answers a prompt, token by token. It begins when the caller ranges over the result, and
+// each range generates a new answer. An error is the last element, with the zero Token:
+// [ErrContext] for a prompt that leaves no room for a token, [attn.ErrOption] for an empty prompt
+// without a Session that has tokens, for a token that the model does not have and for fields of g
+// outside their domain, [attn.ErrMemory] for an answer that Options.Memory cannot hold, [ErrBusy]
+// and [ErrClosed].
 //
 // An answer waits for its reader; other answers do not. If the range ends early or ctx is done, the
 // answer ends within a step of the model.

@@ -17,7 +17,7 @@ import (
 var (
 	ErrContext  = errors.New("too many tokens for the context")
 	ErrBusy     = errors.New("another call uses the session")
-	ErrTemplate = errors.New("the chat template does not take the messages")
+	ErrTemplate = errors.New("the chat template refuses the messages")
 	ErrClosed   = attn.ErrClosed
 )
 

@@ -128,7 +128,7 @@ const measured = `{
       {"case": "bert", "shape": "B8 H12 L128 D64", "threads": 2, "ns_per_call": 500000,
        "rate": 133, "unit": "GFLOP/s", "percent": 66.5}]}]}`
 
-// tables are those of it, in a document.
+// tables are the tables of measured, in a document.
 //
 //go:embed testdata/tables.md
 var tables string
