@@ -20,14 +20,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
-// longest is how long the garbage collector may wait for a goroutine that computes, in seconds.
+// longest bounds how long the garbage collector may wait for a goroutine that computes, in seconds.
 const longest = 100e-6
 
-// Check measures calls of public functions of the package in the current folder over so much memory
-// that they run for milliseconds. Each public function has to be among them, methods with the name
-// of their type, or among the short ones. Where other programs have the cores, stops wait for the
-// operating system: so what counts is the first quartile, and of some tries the best, and a call is
-// only too slow if five tries say so beside which a loop of Go's is quick. Unless ATTN_TEST_FULL is
+// Check measures calls of public functions of the package in the current folder, over so much
+// memory that they run for milliseconds. Each public function has to be among them, methods with
+// the name of their type, or in short. If other programs use the cores, stops also wait for the
+// operating system. Therefore the best first quartile of several tries counts, and a call is too
+// slow only if it is in five tries in which a plain loop of Go is quick. Unless ATTN_TEST_FULL is
 // set, one call of each function is measured.
 func Check(t *testing.T, short string,
 	calls func(yield func(function, of string, run func() error))) {
@@ -64,7 +64,7 @@ func Check(t *testing.T, short string,
 	}
 }
 
-// publicFunctions are those of the package, methods with the name of their type.
+// publicFunctions returns the package's public functions, methods with the name of their type.
 func publicFunctions(t *testing.T) (names []string) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -97,7 +97,7 @@ func publicFunctions(t *testing.T) (names []string) {
 	return names
 }
 
-// receiverName is that of a receiver.
+// receiverName returns the type of a receiver.
 func receiverName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.StarExpr:
@@ -110,8 +110,8 @@ func receiverName(x ast.Expr) string {
 	return ""
 }
 
-// isQuiet reports whether stops of the world wait for half as long at most for a loop that the
-// compiler lets stop anywhere.
+// isQuiet reports whether stops of the world wait at most half as long for a loop that the compiler
+// lets stop anywhere.
 func isQuiet(t *testing.T) bool {
 	sum := 0
 	return beside(t, func() error {
@@ -122,7 +122,7 @@ func isQuiet(t *testing.T) bool {
 	}) <= longest/2
 }
 
-// beside is the first quartile of how long stops of the world wait for a function.
+// beside returns the first quartile of how long stops of the world wait while a function runs.
 func beside(t *testing.T, run func() error) (seconds float64) {
 	var end atomic.Bool
 	var calls atomic.Int32
@@ -136,14 +136,14 @@ func beside(t *testing.T, run func() error) (seconds float64) {
 			calls.Add(1)
 		}
 	})
-	for calls.Load() == 0 { // the first call is not like others: memory is new
+	for calls.Load() == 0 { // the first call differs from others: its memory is new
 		time.Sleep(100 * time.Microsecond)
 	}
 	var ignored runtime.MemStats
 	before := stopTimes()
 	for range 32 {
 		time.Sleep(time.Duration(200+rand.IntN(600)) * time.Microsecond)
-		runtime.ReadMemStats(&ignored) // it stops the world
+		runtime.ReadMemStats(&ignored) // stops the world
 	}
 	after := stopTimes()
 	end.Store(true)
@@ -151,15 +151,16 @@ func beside(t *testing.T, run func() error) (seconds float64) {
 	return percentile(before, after, 0.25)
 }
 
-// stopTimes is how long the program's stops of the world, but those of collections, waited until
-// all goroutines had stopped.
+// stopTimes returns how long the program's stops of the world, except those of collections, waited
+// until all goroutines had stopped.
 func stopTimes() *metrics.Float64Histogram {
 	sample := []metrics.Sample{{Name: "/sched/pauses/stopping/other:seconds"}}
 	metrics.Read(sample)
 	return sample[0].Value.Float64Histogram()
 }
 
-// percentile is the upper end of the bucket that a part of what has come between is below.
+// percentile returns the upper end of the bucket that holds a quantile of the stops between two
+// histograms.
 func percentile(before, after *metrics.Float64Histogram, part float64) float64 {
 	all, below := uint64(0), uint64(0)
 	for i := range after.Counts {

@@ -16,16 +16,16 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// step is what a token adds to a choice.
+// step is what one token adds to a choice.
 type step struct {
 	choice  int
 	id      int32
-	thought string // text of what the model thinks,
-	said    string // and of what it says
+	thought string // new text of the model's thought,
+	said    string // and of its answer
 	offset  int    // characters of the answer before the token
 	logprob *logprob
 	end     lm.End
-	err     error // ends all choices
+	err     error // an error ends all choices
 }
 
 // asked is a request for answers.
@@ -33,11 +33,11 @@ type asked struct {
 	*Server
 	params
 	chat    bool
-	name    string // of the model, as the request has it
+	name    string // of the model, as the request spells it
 	id      string
 	created int64
-	prompts [][]int32 // n choices each
-	choices int       // of all
+	prompts [][]int32 // n choices for each
+	choices int       // of all prompts
 }
 
 // usage counts tokens. A prompt counts once for all of its choices.
@@ -46,11 +46,11 @@ type usage struct {
 	Made    int `json:"completion_tokens"`
 	Total   int `json:"total_tokens"`
 	Details struct {
-		Cached int `json:"cached_tokens"` // that were not computed for this request
+		Cached int `json:"cached_tokens"` // shared with earlier sequences
 	} `json:"prompt_tokens_details"`
 }
 
-// ask makes a request out of its parts.
+// ask makes a request from its parts.
 func (s *Server) ask(p *params, chat bool, prompts [][]int32) (*asked, error) {
 	name, err := named(p.model, s.Names)
 	if err != nil {
@@ -64,15 +64,15 @@ func (s *Server) ask(p *params, chat bool, prompts [][]int32) (*asked, error) {
 		created: time.Now().Unix(), prompts: prompts, choices: len(prompts) * p.n}, nil
 }
 
-// newID returns a name that no other response has.
+// newID returns a unique name for a response.
 func newID(prefix string) string {
 	var number [12]byte
-	_, _ = rand.Read(number[:]) // which never fails
+	_, _ = rand.Read(number[:]) // never fails
 	return prefix + hex.EncodeToString(number[:])
 }
 
 // answer computes all choices and calls f with their steps, on the goroutine of the call, until all
-// have ended. f gets nothing for a while if it is called with nil. An error ends all choices.
+// have ended. It calls f with nil if no step has come for a while. An error ends all choices.
 func (a *asked) answer(ctx context.Context, f func(*step) error) (u usage, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.Answer, errAnswerTime)
 	calls := make([]gauge.Call, a.choices)
@@ -92,7 +92,7 @@ func (a *asked) answer(ctx context.Context, f func(*step) error) (u usage, err e
 	return u, err
 }
 
-// follow passes steps on.
+// follow passes steps to f.
 func (a *asked) follow(ctx context.Context, steps <-chan *step, u *usage,
 	f func(*step) error) error {
 	pause := time.NewTimer(min(time.Second, a.Comment))
@@ -124,7 +124,7 @@ func (a *asked) follow(ctx context.Context, steps <-chan *step, u *usage,
 	return nil
 }
 
-// count sums up when all choices have ended.
+// count computes the usage when all choices have ended.
 func (u *usage) count(a *asked, calls []gauge.Call) {
 	for i, prompt := range a.prompts {
 		u.Prompt += len(prompt)
@@ -165,7 +165,7 @@ func (a *asked) choice(ctx context.Context, i int, steps chan<- *step) {
 	}
 }
 
-// speaker makes steps out of the tokens of a choice.
+// speaker turns the tokens of a choice into steps.
 type speaker struct {
 	*asked
 	parts   *parts // nil for completions
@@ -193,7 +193,7 @@ func (a *speaker) step(t *lm.Token) *step {
 	return s
 }
 
-// enter lets a request in, or refuses it.
+// enter admits a request, or refuses it.
 func (a *asked) enter() error {
 	if a.choices > mostChoices {
 		return invalid("n", "there are %d prompts and n is %d, want at most %d choices in all",
@@ -215,7 +215,7 @@ func (a *asked) enter() error {
 	return err
 }
 
-// reason is the finish_reason of an answer.
+// reason returns the finish_reason of an answer.
 func reason(end lm.End) string {
 	if end == lm.Stopped {
 		return "stop"

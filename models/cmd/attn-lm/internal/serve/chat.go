@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/chat"
 )
 
-// conversation is what a chat begins with.
+// conversation is the messages and variables of a request for a chat.
 type conversation struct {
 	messages  []chat.Message
 	variables map[string]any
@@ -38,7 +38,7 @@ func (c *conversation) readMessages(t *chat.Template) obey {
 	}
 }
 
-// readVariables reads variables of the template, as enable_thinking.
+// readVariables reads variables of the template, such as enable_thinking.
 func (c *conversation) readVariables(value json.RawMessage) error {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()
@@ -51,11 +51,11 @@ func (c *conversation) readVariables(value json.RawMessage) error {
 	return nil
 }
 
-// roles are who says something, with what templates call them.
+// roles maps the roles of messages to the roles in templates.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user",
 	"assistant": "assistant"}
 
-// readMessage reads a message. Of an assistant's, it may be one that a response had.
+// readMessage reads a message. A message of an assistant may be one from a response.
 func readMessage(t *chat.Template, at string, value []byte) (m chat.Message, err error) {
 	var role, thought string
 	said := false
@@ -88,7 +88,7 @@ func readMessage(t *chat.Template, at string, value []byte) (m chat.Message, err
 	return m, nil
 }
 
-// readContent reads a text, or parts of one, each of which is lines of its own.
+// readContent reads a text, or parts of a text, which are separate lines.
 func readContent(at string, value json.RawMessage) (string, error) {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -146,7 +146,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, body []
 	})
 }
 
-// message is what an assistant says.
+// message is a message of the assistant.
 type message struct {
 	Role    string  `json:"role"`
 	Content string  `json:"content"`

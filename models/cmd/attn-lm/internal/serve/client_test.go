@@ -11,8 +11,8 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// TestClient asks a server with the newest client of OpenAI, in JavaScript. Node.js and npm are
-// needed, and the client from npm's registry or cache.
+// TestClient calls a server with the newest client of OpenAI, in JavaScript. It needs Node.js and
+// npm, and the client from npm's registry or cache.
 func TestClient(t *testing.T) {
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -38,7 +38,7 @@ func TestClient(t *testing.T) {
 		}
 		return string(out), err
 	}
-	// The client says that it wants Node.js 22 or later, and runs on 18.
+	// The client asks for Node.js 22 or later, and runs on 18.
 	if _, err := run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline",
 		"--loglevel=error", "--engine-strict=false"); err != nil {
 		lacks(t, err)

@@ -18,10 +18,10 @@ import (
 // problem.
 type obey func(value json.RawMessage) error
 
-// fields are what an object may have. Null is as if a field was not there.
+// fields are the fields that an object may have. Null means that the field is absent.
 type fields map[string]obey
 
-// decode reads an object, whose name errors have; "" for a request's own.
+// decode reads an object. at is its name for errors, "" for the request itself.
 func (f fields) decode(at string, data []byte) error {
 	err := strictjson.Members(data, func(key string, value json.RawMessage) error {
 		name := strings.TrimPrefix(at+"."+key, ".")
@@ -43,7 +43,7 @@ func (f fields) decode(at string, data []byte) error {
 
 func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
-// refused is the problem of a value that is not as it is wanted.
+// refused returns the problem of an invalid value.
 func refused(name string, value []byte, err error) error {
 	var p *problem
 	if err == nil || errors.As(err, &p) {
@@ -53,7 +53,7 @@ func refused(name string, value []byte, err error) error {
 		err.Error())
 }
 
-// unknown is the problem of a name that an object does not have.
+// unknown returns the problem of a field that an object does not have.
 func (f fields) unknown(name, key string) error {
 	for known := range f {
 		if strings.EqualFold(known, key) {
@@ -78,12 +78,12 @@ func decodeBody(data []byte, f fields) error {
 	return f.decode("", all)
 }
 
-// level is an object or a list while it is read.
+// level is an object or a list that is being read.
 type level struct {
 	seen map[string]bool // nil for a list
-	name string          // of the value that comes
-	key  bool            // a key comes
-	n    int             // elements of a list
+	name string          // of the current value
+	key  bool            // a key comes next
+	n    int             // elements of a list so far
 }
 
 // duplicate finds a key that an object of a valid JSON text has twice.
@@ -93,7 +93,7 @@ func duplicate(data []byte) (name string, twice bool) {
 	var open []level
 	for {
 		token, err := d.Token()
-		if err != nil { // the end
+		if err != nil { // the end of the text
 			return "", false
 		}
 		top := len(open) - 1
@@ -121,7 +121,7 @@ func duplicate(data []byte) (name string, twice bool) {
 	}
 }
 
-// pathOf is the name of a key below others.
+// pathOf returns the name of a key below others.
 func pathOf(open []level, key string) string {
 	var path strings.Builder
 	for i := range open {
@@ -137,11 +137,10 @@ func pathOf(open []level, key string) string {
 	return strings.TrimPrefix(path.String()+"."+key, ".")
 }
 
-// neutral fields change nothing, whatever they are.
+// neutral accepts any value: the field has no effect.
 func neutral(json.RawMessage) error { return nil }
 
-// only refuses what a server without a feature cannot obey: other values than some, as compact
-// JSON.
+// only accepts some values, as compact JSON, and refuses others because the server lacks a feature.
 func only(why string, values ...string) obey {
 	return func(value json.RawMessage) error {
 		var text bytes.Buffer
@@ -152,7 +151,7 @@ func only(why string, values ...string) obey {
 	}
 }
 
-// to reads a value of a type that JSON has.
+// to reads a value of a type.
 func to[T any](into *T, want string) obey {
 	return func(value json.RawMessage) error {
 		if json.Unmarshal(value, into) != nil {
@@ -181,7 +180,7 @@ func toInt(into *int, from, most int) obey {
 	}
 }
 
-// toFloat reads a number, which is rounded to float32 once.
+// toFloat reads a number, rounded to float32 once.
 func toFloat(into *float32, from, most float64) obey {
 	return func(value json.RawMessage) error {
 		var x float64
@@ -196,8 +195,8 @@ func toFloat(into *float32, from, most float64) obey {
 	}
 }
 
-// toSeed reads a whole number of 64 bits. A negative one is the seed of the same bits: -1 is
-// 2^64 - 1.
+// toSeed reads a whole number of 64 bits. A negative one is the seed with the same bits: -1 is 2^64
+// - 1.
 func toSeed(into **uint64) obey {
 	return func(value json.RawMessage) error {
 		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
@@ -213,7 +212,7 @@ func toSeed(into **uint64) obey {
 	}
 }
 
-// listOf reads a list without null in it.
+// listOf reads a list without null.
 func listOf[T any](value json.RawMessage) ([]T, bool) {
 	var list []*T
 	if json.Unmarshal(value, &list) != nil {

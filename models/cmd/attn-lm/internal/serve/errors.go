@@ -12,16 +12,16 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// problem is an error as clients get it.
+// problem is an error in a response.
 type problem struct {
 	status  int
 	message string
 	kind    string
-	param   string // of the request; "" for none
+	param   string // a field of the request; "" for none
 	code    string // "" for none
-	after   int    // seconds after which to try again; 0: none
-	allow   string // methods of the path
-	final   bool   // trying again does not help
+	after   int    // seconds to wait before another try; 0: none
+	allow   string // allowed methods of the path
+	final   bool   // another try does not help
 }
 
 func (p *problem) Error() string { return p.message }
@@ -31,7 +31,7 @@ const (
 	serverError    = "server_error"
 )
 
-// invalid is an error of a request's field; "" for none.
+// invalid returns an error about a field of the request; "" for none.
 func invalid(param, format string, args ...any) *problem {
 	return &problem{status: http.StatusBadRequest, kind: invalidRequest, param: param,
 		message: fmt.Sprintf(format, args...)}
@@ -42,28 +42,28 @@ func (p *problem) coded(status int, code string) *problem {
 	return p
 }
 
-// unavailable is an error of a server that cannot answer now.
+// unavailable returns the error of a server that cannot answer now.
 func unavailable(code, text string) *problem {
 	return &problem{status: http.StatusServiceUnavailable, kind: serverError, code: code,
 		message: text, after: 1}
 }
 
-// busy is an error of a server that has enough to do.
+// busy returns the error of a server with too many requests.
 func busy(g *gate, format string, args ...any) *problem {
 	return &problem{status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "queue_full",
 		message: fmt.Sprintf(format, args...), after: g.after()}
 }
 
-// errAnswerTime is of an answer that takes too long.
+// errAnswerTime is the error of an answer that runs for too long.
 var errAnswerTime = errors.New("the answer takes too long")
 
-// statusGone is what metrics have of a client that went away, as nginx has it.
+// statusGone is the status in metrics of a client that disconnected, as in nginx.
 const statusGone = 499
 
-// errGone is of a client that does not read its response.
+// errGone is the error of a client that does not read its response.
 var errGone = errors.New("the client does not read")
 
-// problemOf is what a client gets of an error.
+// problemOf returns the problem for an error.
 func (s *Server) problemOf(err error) *problem {
 	var p *problem
 	const contextLength = "context_length_exceeded"
@@ -82,7 +82,7 @@ func (s *Server) problemOf(err error) *problem {
 		return p
 	case errors.Is(err, errEnding), errors.Is(err, attn.ErrClosed):
 		return unavailable("server_ending", "the server ends, and answers no new requests")
-	case errors.Is(err, context.Canceled), errors.Is(err, errGone): // nobody reads this
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone): // nobody reads this response
 		return invalid("", "the client has gone").coded(statusGone, "cancelled")
 	}
 	if s.Log != nil {
@@ -92,7 +92,7 @@ func (s *Server) problemOf(err error) *problem {
 		message: "the server made a mistake, which its log has"}
 }
 
-// body is the problem in JSON.
+// body returns the problem in JSON.
 func (p *problem) body() any {
 	text := func(s string) *string {
 		if s == "" {
@@ -111,7 +111,7 @@ func (p *problem) body() any {
 	}{inner{p.message, p.kind, text(p.param), text(p.code)}}
 }
 
-// write is the whole response.
+// write writes the problem as the whole response.
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	if p.after > 0 {
@@ -121,7 +121,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("Allow", p.allow)
 	}
 	if p.final {
-		h.Set("X-Should-Retry", "false") // which clients of OpenAI's obey
+		h.Set("X-Should-Retry", "false") // OpenAI's clients obey it
 	}
 	if p.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

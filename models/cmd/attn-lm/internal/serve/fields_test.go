@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// spend is a hook that adds a bias as requests have it.
+// spend returns a hook that adds a bias, as requests do.
 func spend(bias map[int32]float32) func([]int32, []float32) error {
 	return func(_ []int32, logits []float32) error {
 		for token, b := range bias {
@@ -21,7 +21,7 @@ func spend(bias map[int32]float32) func([]int32, []float32) error {
 	}
 }
 
-// TestObeyed compares answers with those of package lm, field by field.
+// TestObeyed compares answers with package lm's, field by field.
 func TestObeyed(t *testing.T) {
 	x := start(t, Config{})
 	prompt := []int32{72, 105, 33}
@@ -113,7 +113,7 @@ func TestSeedIsRandom(t *testing.T) {
 	}
 }
 
-// TestStop ends answers by texts.
+// TestStop ends answers at texts.
 func TestStop(t *testing.T) {
 	x := start(t, Config{Model: scripted(t, "", []string{"<end>"}, "a", "b", "c", "d", "<end>")})
 	for stop, want := range map[string]string{`"c"`: "b", `["d", "c"]`: "b", `["x"]`: "bcd",
@@ -129,7 +129,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestChoices: choice i of all prompts draws from the seed + i, and streams are the same.
+// TestChoices: choice i of all prompts draws with the seed + i, and streams have the same choices.
 func TestChoices(t *testing.T) {
 	x := start(t, Config{})
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// neutralFields change nothing.
+// neutralFields have no effect.
 var neutralFields = []string{`"user": "x"`, `"user": null`, `"metadata": {"a": "b"}`,
 	`"metadata": null`, `"store": true`, `"store": false`, `"service_tier": "auto"`,
 	`"safety_identifier": "x"`, `"prompt_cache_key": "x"`, `"tools": null`, `"tools": []`,
@@ -172,7 +172,7 @@ var neutralFields = []string{`"user": "x"`, `"user": null`, `"metadata": {"a": "
 	`"echo": null`, `"echo": false`, `"best_of": null`, `"best_of": 1`, `"stream": false`,
 	`"stream_options": null`, `"model": "m"`, `"model": null`}
 
-// refusedFields are what the server cannot do.
+// refusedFields need features that the server lacks.
 var refusedFields = []string{`"tools": [{"type": "function"}]`, `"tools": {}`,
 	`"tool_choice": "auto"`, `"tool_choice": "required"`, `"tool_choice": []`, `"functions": [{}]`,
 	`"response_format": {"type": "json_object"}`, `"response_format": "text"`,
@@ -181,7 +181,7 @@ var refusedFields = []string{`"tools": [{"type": "function"}]`, `"tools": {}`,
 	`"reasoning_effort": "low"`, `"reasoning_effort": ""`, `"suffix": "x"`, `"suffix": "none"`,
 	`"echo": true`, `"best_of": 2`, `"best_of": 0`}
 
-// wrongFields are values that fields do not have.
+// wrongFields have invalid values.
 var wrongFields = []string{`"temperature": -1`, `"temperature": "1"`, `"temperature": 1e39`,
 	`"temperature": 1e999`, `"temperature": [1]`, `"top_p": 1.1`, `"top_p": -0.1`, `"top_p": true`,
 	`"top_k": -2`, `"top_k": 1.5`, `"top_k": 1e1`, `"min_p": 2`, `"min_p": -1`,
@@ -229,7 +229,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestBodies refuses what is no request.
+// TestBodies refuses bodies that are no requests.
 func TestBodies(t *testing.T) {
 	x := start(t, Config{})
 	for body, want := range map[string]string{"": "no", "{": "no", "null": "want an object",
@@ -255,7 +255,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestContext refuses prompts that leave no room, and obeys as many tokens as there is room for.
+// TestContext refuses prompts that leave no room, and accepts as many tokens as there is room for.
 func TestContext(t *testing.T) {
 	x := start(t, Config{Model: randomModel(t, testSizes, lm.Options{Context: 64}), Tokens: 40})
 	long := strings.Repeat("x", 64)
@@ -285,7 +285,7 @@ func TestContext(t *testing.T) {
 		400, "max_tokens", "", "max_completion_tokens")
 }
 
-// TestMessages has what conversations may be made of.
+// TestMessages has all kinds of messages.
 func TestMessages(t *testing.T) {
 	x := start(t, Config{})
 	tokens := func(messages string) string {

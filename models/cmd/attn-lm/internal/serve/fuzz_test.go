@@ -17,7 +17,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// seeds are requests from which others are made, by their paths.
+// seeds are requests that are mutated, by path.
 var seeds = map[string][]string{
 	"/v1/completions": {`{"prompt": "Hi", "max_tokens": 2, "seed": 1}`,
 		`{"prompt": [[72, 105], [1]], "n": 2, "max_tokens": 2, "stream": true, "logprobs": 2,
@@ -38,14 +38,14 @@ var seeds = map[string][]string{
 		"return_documents": false}`},
 }
 
-// all is a server of all routes, for requests without a connection.
+// all is a server with all routes, for requests without a connection.
 func all(t testing.TB) Config {
 	m := randomModel(t, lm.Sizes{Layers: 1, Hidden: 16, Heads: 1, KVHeads: 1, FFN: 16, Vocab: 260},
 		lm.Options{Context: 128})
 	return Config{Model: m, Embed: randomEmbed(t, 0), Rerank: randomEmbed(t, 1), Tokens: 4, Queue: 200}
 }
 
-// checkResponse fails unless a response has the form of what it is.
+// checkResponse fails unless a response has the right form.
 func checkResponse(t testing.TB, path string, request []byte, status int, header http.Header,
 	body []byte) {
 	t.Helper()
@@ -64,7 +64,7 @@ func checkResponse(t testing.TB, path string, request []byte, status int, header
 	}
 }
 
-// FuzzBody sends bodies that may be anything.
+// FuzzBody sends arbitrary bodies.
 func FuzzBody(f *testing.F) {
 	c := all(f)
 	c.Names, c.EmbedNames, c.RerankNames = []string{"m"}, []string{"e"}, []string{"r"}
@@ -95,7 +95,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// mutated is a body with some changes.
+// mutated returns a body with some changes.
 func mutated(r *rand.Rand, body string) string {
 	b := []byte(body)
 	parts := []string{`null`, `[]`, `{}`, `-1`, `1e400`, `"`, `\`, `,`, `:`, `[`, `{`, `]`, `}`, `0`,
@@ -122,7 +122,7 @@ func mutated(r *rand.Rand, body string) string {
 	return string(b)
 }
 
-// mutatedHeader is a header that requests may have.
+// mutatedHeader returns a random header.
 func mutatedHeader(r *rand.Rand) []string {
 	names := []string{"Content-Type", "Authorization", "Origin", "Accept", "Host", "Content-Encoding",
 		"Expect", "X-Stainless-Lang", "Connection", "Accept-Encoding", "If-None-Match", "Range"}
@@ -136,8 +136,8 @@ func mutatedHeader(r *rand.Rand) []string {
 	return header
 }
 
-// TestHostile sends ten thousand requests that are changed at random, while others ask what has one
-// right answer.
+// TestHostile sends ten thousand randomly changed requests, while other clients send requests with
+// a known answer.
 func TestHostile(t *testing.T) {
 	before := runtime.NumGoroutine()
 	x := start(t, all(t))
@@ -187,13 +187,13 @@ func (x *tester) attack(r *rand.Rand, n int) {
 		}
 		a := x.post(path, body, header...)
 		own := a.status != 400 && a.status != 417 || len(a.body) > 0 && a.body[0] == '{'
-		if own { // else package http refuses the header
+		if own { // otherwise package http refuses the header
 			checkResponse(x, path, []byte(body), a.status, a.header, a.body)
 		}
 	}
 }
 
-// TestRaw sends what is no HTTP.
+// TestRaw sends data that is not HTTP.
 func TestRaw(t *testing.T) {
 	x := start(t, all(t))
 	r := rand.New(rand.NewPCG(1, 2))
@@ -204,7 +204,7 @@ func TestRaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Write([]byte(mutated(r, request))) // it may be refused in the middle
+		_, _ = c.Write([]byte(mutated(r, request))) // it may be refused midway
 		_ = c.Close()
 	}
 	x.settled()

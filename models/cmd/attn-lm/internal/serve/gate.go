@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// gate bounds how many answers are computed and wait.
+// gate bounds how many answers are computed and how many wait.
 type gate struct {
 	places, queue int
-	turns         chan struct{} // holds one for each place that is taken
+	turns         chan struct{} // holds one for each place in use
 	mu            sync.Mutex
-	inside        int           // answers
-	took          time.Duration // by an answer, lately
+	inside        int           // answers that are computed or wait
+	took          time.Duration // recent time of an answer
 }
 
 func newGate(places, queue int) *gate {
@@ -21,7 +21,7 @@ func newGate(places, queue int) *gate {
 
 func (g *gate) most() int { return g.places + g.queue }
 
-// enter lets some answers in, all or none of them.
+// enter admits all of some answers, or none.
 func (g *gate) enter(answers int) error {
 	g.mu.Lock()
 	fits := g.inside+answers <= g.most()
@@ -38,7 +38,7 @@ func (g *gate) enter(answers int) error {
 	return busy(g, "%d answers are computed and wait already, want at most %d", g.now(), g.most())
 }
 
-// leave lets answers out that took some time, 0 for answers that were not computed.
+// leave lets answers out. took is their time, 0 for answers that were not computed.
 func (g *gate) leave(answers int, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,14 +48,14 @@ func (g *gate) leave(answers int, took time.Duration) {
 	}
 }
 
-// now is how many answers there are.
+// now returns the number of answers.
 func (g *gate) now() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inside
 }
 
-// after is in how many seconds there may be room.
+// after returns in how many seconds there may be room.
 func (g *gate) after() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +63,7 @@ func (g *gate) after() int {
 	return int(min(60, max(1, (rounds*g.took).Seconds())))
 }
 
-// wait takes a place, which done gives back.
+// wait waits for a place, which done frees.
 func (g *gate) wait(ctx context.Context) (done func(), err error) {
 	select {
 	case g.turns <- struct{}{}:

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// testSizes are of a model whose tokens are bytes, but for four.
+// testSizes are the sizes of a model whose tokens are bytes, except four.
 var testSizes = lm.Sizes{Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, FFN: 64, Vocab: 260, Seed: 7}
 
 // randomModel is a model of some sizes, with few places.
@@ -42,7 +42,7 @@ func randomModel(t testing.TB, sizes lm.Sizes, o lm.Options) *lm.Model {
 	return m
 }
 
-// slowModel takes some milliseconds for a token.
+// slowModel needs a few milliseconds for a token.
 func slowModel(t testing.TB, o lm.Options) *lm.Model {
 	o.Context = 4096
 	return randomModel(t, lm.Sizes{Layers: 4, Hidden: 512, Heads: 8, KVHeads: 8, Vocab: 4096, Seed: 3},
@@ -75,7 +75,7 @@ func randomEmbed(t testing.TB, labels int) *embed.Model {
 	return m
 }
 
-// scripted is a model that says what a script says, by a template.
+// scripted is a model that generates a script, with a template.
 func scripted(t testing.TB, template string, control []string, script ...string) *lm.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script.gguf")
@@ -99,7 +99,7 @@ type tester struct {
 	served chan error
 }
 
-// words gathers what a server logs.
+// words collects a server's log.
 type words struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -117,8 +117,8 @@ func (w *words) String() string {
 	return w.text.String()
 }
 
-// start serves on a port of the loopback interface. Whatever a test does, no answer may be left at
-// its end, and nothing logged.
+// start serves on a port of the loopback interface. At the end of a test no answer may be left, and
+// nothing logged.
 func start(t testing.TB, c Config) *tester {
 	t.Helper()
 	if c.Model == nil && c.Embed == nil && c.Rerank == nil {
@@ -174,7 +174,7 @@ func (x *tester) stop() {
 	}
 }
 
-// settled fails unless all places are free soon.
+// settled fails unless all places become free soon.
 func (x *tester) settled() {
 	x.Helper()
 	var now gauge.Engine
@@ -206,7 +206,7 @@ func (a *answer) into(t testing.TB, value any) {
 	}
 }
 
-// shape of responses, as clients have it.
+// shape is the form of responses for clients.
 type shape struct {
 	ID, Object, Model string
 	Created           int64
@@ -282,7 +282,7 @@ func (x *tester) post(path, body string, header ...string) *answer {
 	return x.do("POST", path, body, header...)
 }
 
-// ok is the response to a request that succeeds.
+// ok returns the response to a request that succeeds.
 func (x *tester) ok(path, body string) *shape {
 	x.Helper()
 	a := x.post(path, body)
@@ -294,7 +294,7 @@ func (x *tester) ok(path, body string) *shape {
 	return &s
 }
 
-// refuses checks an error's form.
+// refuses checks the form of an error.
 func (x *tester) refuses(a *answer, status int, param, code, text string) {
 	x.Helper()
 	var s shape
@@ -314,7 +314,7 @@ func value(s *string) string {
 	return *s
 }
 
-// events are the data of a stream of server-sent events, and its comments.
+// events returns the data of a stream of server-sent events, and the number of its comments.
 func events(t testing.TB, body io.Reader) (all []string, comments int) {
 	t.Helper()
 	lines := bufio.NewScanner(body)
@@ -341,7 +341,7 @@ func events(t testing.TB, body io.Reader) (all []string, comments int) {
 	return all, comments
 }
 
-// chunks are those of a stream that ends well.
+// chunks returns the chunks of a stream that ends well.
 func (x *tester) chunks(path, body string) (all []shape) {
 	x.Helper()
 	a := x.post(path, body)
@@ -362,7 +362,7 @@ func (x *tester) chunks(path, body string) (all []shape) {
 	return all
 }
 
-// generated are the tokens and the text that package lm gives.
+// generated returns the tokens and the text of package lm's answer.
 func generated(t testing.TB, m *lm.Model, prompt []int32, g lm.Generation) (ids []int32,
 	text string) {
 	t.Helper()
@@ -375,7 +375,7 @@ func generated(t testing.TB, m *lm.Model, prompt []int32, g lm.Generation) (ids 
 	return ids, text
 }
 
-// noMoreGoroutines fails if there are more goroutines than before soon.
+// noMoreGoroutines fails unless the number of goroutines returns to before soon.
 func noMoreGoroutines(t testing.TB, before int) {
 	t.Helper()
 	for range 300 {

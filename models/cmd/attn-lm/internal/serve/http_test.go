@@ -25,7 +25,7 @@ import (
 
 const chatBody = `{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}`
 
-// TestRoutes has what is there, and what is not, in the form of errors.
+// TestRoutes has known and unknown paths; unknown ones are errors.
 func TestRoutes(t *testing.T) {
 	x := start(t, Config{Names: []string{"org/model", "alias"}})
 	for _, path := range []string{"/health", "/metrics", "/v1/models", "/v1/models/org/model",
@@ -79,7 +79,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestContentType: pages of a browser cannot send JSON elsewhere without asking.
+// TestContentType: a page in a browser cannot send JSON to other origins without permission.
 func TestContentType(t *testing.T) {
 	x := start(t, Config{})
 	for kind, status := range map[string]int{"application/json": 200, "Application/JSON": 200,
@@ -210,7 +210,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestBounds has bodies that are too long, and too slow.
+// TestBounds has bodies that are too long or too slow.
 func TestBounds(t *testing.T) {
 	x := start(t, Config{Body: 1000, Read: 200 * time.Millisecond})
 	long := `{"prompt": "` + strings.Repeat("x", 1000) + `"}`
@@ -253,7 +253,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestReadTimeIsOfRequests: an answer may take longer than its request.
+// TestReadTimeIsOfRequests: an answer may last longer than Config.Read.
 func TestReadTimeIsOfRequests(t *testing.T) {
 	x := start(t, Config{Model: slowModel(t, lm.Options{}), Read: 30 * time.Millisecond})
 	for most, from := 80, time.Now(); ; most *= 2 {
@@ -295,7 +295,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// open is a stream that is being read.
+// opened is a stream that is being read.
 type opened struct {
 	cancel context.CancelFunc
 	got    chan *http.Response
@@ -350,7 +350,7 @@ func (o *opened) close() {
 	}
 }
 
-// TestAborted: whoever goes away leaves a place.
+// TestAborted: a client that disconnects frees its place.
 func TestAborted(t *testing.T) {
 	x := start(t, Config{Model: slowModel(t, lm.Options{Sequences: 2})})
 	const body = `{"prompt": "x", "n": 2, "max_tokens": 4000, "logit_bias": {"257": -100,
@@ -374,7 +374,8 @@ func TestAborted(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who does not read has a place for so long, and nobody waits for it.
+// TestSlowReader: a client that does not read keeps its place for a bounded time, and others do not
+// wait for it.
 func TestSlowReader(t *testing.T) {
 	x := start(t, Config{Model: randomModel(t, testSizes, lm.Options{Sequences: 2, Context: 8192}),
 		Write: 200 * time.Millisecond})
@@ -401,7 +402,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestAnswerTime ends answers that take too long, whole ones and streams.
+// TestAnswerTime ends answers that run for too long, whole responses and streams.
 func TestAnswerTime(t *testing.T) {
 	m := slowModel(t, lm.Options{})
 	limit := max(time.Second, 8*stepTime(t, m))
@@ -421,7 +422,7 @@ func TestAnswerTime(t *testing.T) {
 	x.settled()
 }
 
-// TestEnd lets answers end, and refuses new ones meanwhile.
+// TestEnd lets answers end, and refuses new ones in the meantime.
 func TestEnd(t *testing.T) {
 	m := slowModel(t, lm.Options{})
 	x := start(t, Config{Model: m, Grace: max(20*time.Second, 600*stepTime(t, m))})
@@ -455,7 +456,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestGrace ends answers that take longer.
+// TestGrace ends answers that run longer.
 func TestGrace(t *testing.T) {
 	for what, cancelled := range map[string]bool{"grace": false, "at once": true} {
 		grace := 100 * time.Millisecond
@@ -500,7 +501,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// TestEmbeddings compares vectors with those of package embed.
+// TestEmbeddings compares vectors with package embed's.
 func TestEmbeddings(t *testing.T) {
 	m := randomEmbed(t, 0)
 	x := start(t, Config{Embed: m, EmbedNames: []string{"e", "text-embedding-3-small"}})
@@ -593,7 +594,7 @@ func base64Floats(t *testing.T) func(data []byte) []float32 {
 	}
 }
 
-// TestRerank compares scores with those of package embed.
+// TestRerank compares scores with package embed's.
 func TestRerank(t *testing.T) {
 	m := randomEmbed(t, 1)
 	x := start(t, Config{Rerank: m})
@@ -679,7 +680,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// TestMetrics has numbers of requests and of the model.
+// TestMetrics checks numbers of requests and of the model.
 func TestMetrics(t *testing.T) {
 	x := start(t, Config{Model: randomModel(t, testSizes, lm.Options{}), Embed: randomEmbed(t, 0),
 		Queue: 77})
@@ -713,7 +714,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestNew refuses what does not fit.
+// TestNew refuses configurations that do not fit.
 func TestNew(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("there is no error without a model")

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// keys are sums of what clients may show.
+// keys are the hashes of the keys that clients may send.
 type keys [][sha256.Size]byte
 
-// ReadKeys reads Config.Keys, again if it was read before: after an error the keys are as they
-// were.
+// ReadKeys reads the file Config.Keys, which may have changed since. After an error the earlier
+// keys stay.
 func (s *Server) ReadKeys() error {
 	if s.Keys == "" {
 		return nil
@@ -43,8 +43,8 @@ func (s *Server) ReadKeys() error {
 	return nil
 }
 
-// checkKey refuses requests without one of the keys. Its time depends on how many keys there are,
-// not on what they are.
+// checkKey refuses requests without one of the keys. Its time depends on the number of keys, not on
+// their values.
 func (s *Server) checkKey(r *http.Request) error {
 	all := s.keys.Load()
 	if all == nil {

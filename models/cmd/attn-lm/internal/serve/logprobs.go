@@ -8,40 +8,40 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// candidate is a token with its logarithmic probability, as chats have it.
+// candidate is a token with its log-probability, in the form of chats.
 type candidate struct {
 	Token   string  `json:"token"`
 	LogProb float32 `json:"logprob"`
 	Bytes   []int   `json:"bytes"` // null for special tokens
 }
 
-// logprob is what is told of a token.
+// logprob is the log-probabilities of one token.
 type logprob struct {
 	candidate
 	Top []candidate `json:"top_logprobs"`
 }
 
-// chatLogprobs are those of a choice of a chat.
+// chatLogprobs are the log-probabilities of a chat's choice.
 type chatLogprobs struct {
 	Content []*logprob `json:"content"`
 	Refusal *string    `json:"refusal"`
 }
 
-// textLogprobs are those of a choice of a completion.
+// textLogprobs are the log-probabilities of a completion's choice.
 type textLogprobs struct {
 	Tokens  []string             `json:"tokens"`
 	Values  []float32            `json:"token_logprobs"`
-	Top     []map[string]float32 `json:"top_logprobs"` // null if none are wanted
+	Top     []map[string]float32 `json:"top_logprobs"` // null if not wanted
 	Offsets []int                `json:"text_offset"`  // in characters
 }
 
-// leastLogProb stands for what has no logarithm in JSON.
+// leastLogProb stands for −Inf, which JSON does not have.
 const leastLogProb = -9999
 
 func (a *asked) logprobOf(t *lm.Token) *logprob {
 	l := &logprob{a.candidate(t.ID, t.LogProb), []candidate{}}
 	for _, c := range t.Top {
-		if c.LogProb >= leastLogProb { // others may never be drawn
+		if c.LogProb >= leastLogProb { // the others may never be drawn
 			l.Top = append(l.Top, a.candidate(c.ID, c.LogProb))
 		}
 	}
@@ -62,7 +62,7 @@ func (a *asked) candidate(id int32, value float32) candidate {
 	return c
 }
 
-// spelled is the text of a token, which may be a part of a character.
+// spelled returns the text of a token, which may be part of a character.
 func spelled(data string) string {
 	if utf8.ValidString(data) {
 		return data
@@ -85,7 +85,7 @@ func (l *textLogprobs) add(s *step, top int) {
 	}
 	all := map[string]float32{s.logprob.Token: s.logprob.LogProb}
 	for _, c := range s.logprob.Top {
-		if _, ok := all[c.Token]; !ok { // the more likely of two that are spelled alike
+		if _, ok := all[c.Token]; !ok { // keeps the more likely of two with the same spelling
 			all[c.Token] = c.LogProb
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/gauge"
 )
 
-// metrics are what a server counts.
+// metrics are the counters of a server.
 type metrics struct {
 	handler  http.Handler
 	requests *prometheus.CounterVec

@@ -13,7 +13,7 @@ type served struct {
 	fingerprint string
 }
 
-// models are all that the server has.
+// models returns all models of the server.
 func (s *Server) models() (all []served) {
 	if s.Model != nil {
 		all = append(all, served{"answers", s.Names, s.Model.Context(), s.fingerprint})
@@ -27,14 +27,14 @@ func (s *Server) models() (all []served) {
 	return all
 }
 
-// modelInfo is a model as lists have it.
+// modelInfo is a model in the form of lists.
 type modelInfo struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	Owner       string `json:"owned_by"`
 	Context     int    `json:"max_model_len"`
-	Fingerprint string `json:"fingerprint,omitempty"` // whole
+	Fingerprint string `json:"fingerprint,omitempty"` // all digits
 }
 
 func (s *Server) infos() (all []modelInfo) {

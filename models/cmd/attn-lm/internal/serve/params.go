@@ -14,36 +14,36 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// Bounds of requests that OpenAI's interface has, too.
+// Bounds of requests, as in OpenAI's interface.
 const (
 	mostChoices    = 128
 	mostCandidates = 20
-	mostLogprobs   = 1 << 18 // of a response that is no stream, which are in memory
+	mostLogprobs   = 1 << 18 // of a whole response, which is in memory
 	mostStops      = 16
-	mostStop       = 1024 // bytes of a text that ends an answer
-	usualTokens    = 16   // of a completion
+	mostStop       = 1024 // bytes of a stop text
+	usualTokens    = 16   // default for a completion
 	never          = -100 // a bias that forbids a token
 )
 
-// params say how answers are made.
+// params are the parameters of answers.
 type params struct {
 	model     string
 	sampling  lm.Sampling
 	seed      *uint64
 	bias      map[int32]float32
 	stops     []string
-	most      int // tokens of an answer; 0: not said
-	completed int // the same, by its newer name
+	most      int // tokens of an answer; 0: not given
+	completed int // the same, by the newer name
 	n         int
 	stream    bool
 	options   json.RawMessage // of a stream; nil for none
-	usage     bool            // a stream ends with its usage
+	usage     bool            // the stream ends with its usage
 	logprobs  bool
 	top       int // candidates for each token
 	tokens    bool
 }
 
-// fields are what requests for completions and for chats have in common.
+// fields returns the fields of requests for completions and for chats.
 func (p *params) fields() fields {
 	p.n, p.sampling.Temperature, p.sampling.TopP = 1, 1, 1
 	const floats = math.MaxFloat32
@@ -92,8 +92,8 @@ func (p *params) readStops(value json.RawMessage) error {
 	return nil
 }
 
-// readTopP reads a share. The least above 0 stands for 0 and what rounds to it: the most likely
-// token alone reaches that. Package lm has 0 for all tokens.
+// readTopP reads a share. 0, and what rounds to it, becomes the least number above 0, which the
+// most likely token alone reaches: for package lm 0 means all tokens.
 func (p *params) readTopP(value json.RawMessage) error {
 	err := toFloat(&p.sampling.TopP, 0, 1)(value)
 	if err == nil && p.sampling.TopP == 0 {
@@ -102,7 +102,7 @@ func (p *params) readTopP(value json.RawMessage) error {
 	return err
 }
 
-// readTopK reads a number of tokens, of which -1 stands for all.
+// readTopK reads a number of tokens; -1 stands for all.
 func (p *params) readTopK(value json.RawMessage) error {
 	if string(value) == "-1" {
 		return nil
@@ -121,7 +121,7 @@ func (p *params) readRepetition(value json.RawMessage) error {
 	return nil
 }
 
-// readBias reads what is added to logits, by the numbers of tokens.
+// readBias reads biases of logits by token.
 func (p *params) readBias(value json.RawMessage) error {
 	p.bias = map[int32]float32{}
 	wanted := errors.New("want an object with tokens as keys, as \"50256\", and numbers " +
@@ -142,8 +142,8 @@ func (p *params) readBias(value json.RawMessage) error {
 	return nil
 }
 
-// settle checks what depends on several fields. usual is the most tokens of an answer for which a
-// request does not say it; 0: what the context leaves.
+// settle checks conditions of several fields. usual is the default for the most tokens of an
+// answer; 0: as many as the context leaves.
 func (s *Server) settle(p *params, usual int) error {
 	if err := p.readOptions(); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Server) settle(p *params, usual int) error {
 	return nil
 }
 
-// checkBias refuses tokens that there are not, and that no token may be drawn.
+// checkBias refuses unknown tokens, and biases that forbid all tokens.
 func (p *params) checkBias(vocab int) error {
 	forbidden := 0
 	for token, bias := range p.bias {
@@ -205,7 +205,7 @@ func (p *params) readOptions() error {
 	}.decode("stream_options", p.options)
 }
 
-// generation is choice i of a request.
+// generation returns the settings of choice i of a request.
 func (p *params) generation(i int) lm.Generation {
 	g := lm.Generation{MaxTokens: p.most, Stop: p.stops, Sampling: p.sampling, Top: p.top}
 	g.Sampling.Seed = *p.seed + uint64(i)
@@ -227,7 +227,7 @@ func (p *params) addBias(_ []int32, logits []float32) error {
 	return nil
 }
 
-// named refuses models that are not there. A request may leave the name out.
+// named refuses unknown models. A request may omit the name.
 func named(name string, names []string) (string, error) {
 	if name == "" {
 		return names[0], nil

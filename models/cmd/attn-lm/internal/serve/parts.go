@@ -8,14 +8,14 @@ import (
 	"github.com/seed-1415985d/attn/models/tokenizer"
 )
 
-// parts tells what a model thinks from what it says, while an answer grows.
+// parts separates what a model thinks from what it says, while an answer grows.
 type parts struct {
 	template *chat.Template
 	tokens   *tokenizer.Tokenizer
 	separate bool   // the template separates both
-	answer   string // as the model gave it, with what the prompt has of it
-	part     int    // of the answer that grows,
-	shown    int    // bytes of it that were returned,
+	answer   string // as the model gave it, with its beginning in the prompt
+	part     int    // index of the current part,
+	shown    int    // and its bytes that were returned
 	before   [2]bool
 }
 
@@ -36,13 +36,13 @@ func newParts(m *lm.Model, prompt []int32) *parts {
 	return p
 }
 
-// add returns what a token adds to both.
+// add returns what a token adds to the thought and to the text.
 func (p *parts) add(t *lm.Token) (thought, said string) {
 	if !p.separate {
 		return "", t.Text
 	}
 	if p.tokens.Special(t.ID) && t.End != lm.Stopped {
-		p.answer += p.tokens.Text(t.ID) // channels of gpt-oss
+		p.answer += p.tokens.Text(t.ID) // markers of gpt-oss's channels
 	}
 	p.answer += t.Text
 	var new [2]string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReadme sends the requests that the document has, and looks for the paths that it lists.
+// TestReadme sends the requests of the document, and compares the paths that it lists.
 func TestReadme(t *testing.T) {
 	data, err := os.ReadFile("../../SERVER.md")
 	if err != nil {

@@ -32,7 +32,7 @@ type choice struct {
 	Tokens   []int32  `json:"token_ids,omitempty"`
 }
 
-// respond lets a request in, finds its prompts, and answers.
+// respond admits a request, finds its prompts, and answers.
 func (a *asked) respond(w http.ResponseWriter, r *http.Request, find func() error) error {
 	if err := a.enter(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (a *asked) reply() *reply {
 		Fingerprint: "fp_" + a.fingerprint[:16], Choices: []choice{}}
 }
 
-// answered is a choice while it is gathered.
+// answered is a choice while it is collected.
 type answered struct {
 	said, thought strings.Builder
 	tokens        []int32
@@ -152,7 +152,7 @@ func (a *asked) logprobsOf(c *answered) any {
 	return c.texts
 }
 
-// stream is a response in server-sent events.
+// stream is a response of server-sent events.
 type stream struct {
 	*asked
 	w     *response
@@ -170,7 +170,7 @@ func (a *asked) streamTo(w *response, r *http.Request) error {
 		last := a.reply()
 		last.Usage = &u
 		if err := s.event(last); err != nil {
-			return nil // there is nobody
+			return nil // the client has gone
 		}
 	}
 	_ = s.write("data: [DONE]\n\n")
@@ -182,10 +182,10 @@ func (s *stream) open() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // or nginx would keep chunks back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx would hold chunks back
 	s.w.broken = func(p *problem) {
 		if data, err := encode(p.body()); err == nil {
-			_ = s.write("data: " + string(data) + "\n") // who does not read it is gone
+			_ = s.write("data: " + string(data) + "\n") // a client that does not read it has gone
 		}
 	}
 	s.w.WriteHeader(http.StatusOK)
@@ -201,7 +201,7 @@ func (s *stream) write(text string) error {
 		err = http.NewResponseController(s.w.ResponseWriter).Flush()
 	}
 	if err != nil {
-		s.w.broken = nil // it would not read of an error, either
+		s.w.broken = nil // the client would not read an error, either
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
@@ -216,11 +216,11 @@ func (s *stream) event(r *reply) error {
 	return s.write("data: " + string(data) + "\n")
 }
 
-// chunk writes what is added to one choice.
+// chunk writes an addition to one choice.
 func (s *stream) chunk(c choice) error {
 	r := s.reply()
 	if s.usage {
-		r.Usage = (*usage)(nil) // null, as it comes at the end
+		r.Usage = (*usage)(nil) // null, since the usage comes at the end
 	}
 	if s.tokens && !s.begun[c.Index] {
 		if s.chat {
@@ -234,7 +234,7 @@ func (s *stream) chunk(c choice) error {
 	return s.event(r)
 }
 
-// step writes the chunks of a token, or a comment where there is none yet.
+// step writes the chunks of a token, or a comment if no step has come.
 func (s *stream) step(t *step) error {
 	if t == nil {
 		return s.write(": waiting\n\n")
@@ -271,7 +271,7 @@ func (s *stream) roles() error {
 	return nil
 }
 
-// empty is a choice to which nothing is added.
+// empty returns a choice without an addition.
 func (s *stream) empty(i int) choice {
 	c := choice{Index: i}
 	if s.chat {
@@ -282,7 +282,7 @@ func (s *stream) empty(i int) choice {
 	return c
 }
 
-// chunks are what a token adds, in chats what is thought apart from what is said.
+// chunks returns what a token adds; in chats the thought is separate from the answer.
 func (s *stream) chunks(t *step) (all []choice) {
 	if !s.chat {
 		if t.said != "" {

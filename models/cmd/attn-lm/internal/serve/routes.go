@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// route is what a path answers.
+// route is the handlers of a path.
 type route struct {
 	get  func(w http.ResponseWriter, r *http.Request) error              // nil for none
 	post func(w http.ResponseWriter, r *http.Request, body []byte) error // nil for none
-	open bool                                                            // without a key
+	open bool                                                            // needs no key
 }
 
 const modelsPath = "/v1/models"
 
-// allRoutes are the paths that the models can answer.
+// allRoutes returns the paths that the server's models can answer.
 func (s *Server) allRoutes() map[string]route {
 	all := map[string]route{"/health": {get: s.health, open: true}, "/metrics": {get: s.metrics.get},
 		modelsPath: {get: s.listModels}}
@@ -58,7 +58,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// routeOf returns the name of a path, as metrics have it, and what answers it; nil for none.
+// routeOf returns the name of a path for metrics, and its route; nil for an unknown path.
 func (s *Server) routeOf(path string) (name string, known *route) {
 	if rest, ok := strings.CutPrefix(path, modelsPath+"/"); ok && rest != "" {
 		return modelsPath + "/{id}", &route{get: s.oneModel}
@@ -107,7 +107,7 @@ func (s *Server) answer(w *response, r *http.Request, known *route) (err error) 
 	return p
 }
 
-// paths says what there is.
+// paths lists the known paths.
 func (s *Server) paths() string {
 	all := slices.Sorted(maps.Keys(s.routes))
 	return strings.Join(append(all, modelsPath+"/{id}"), ", ")
@@ -153,8 +153,8 @@ func (s *Server) read(w *response, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// checkHost refuses requests over the loopback interface whose Host is a name elsewhere: a page of
-// a browser reaches local servers by a name that leads to them.
+// checkHost refuses requests over the loopback interface whose Host is another name: a page in a
+// browser can reach local servers by a name that resolves to them.
 func checkHost(r *http.Request) error {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -194,7 +194,7 @@ func (s *Server) share(w *response, r *http.Request) bool {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	// Clients of OpenAI's send headers of their own, which change nothing here.
+	// OpenAI's clients send headers of their own, which have no effect here.
 	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
@@ -206,11 +206,11 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// response is a response whose reader has some time for each part.
+// response is a response whose reader has a bounded time for each part.
 type response struct {
 	http.ResponseWriter
 	limit  time.Duration
-	status int            // 0 before the header
+	status int            // 0 before the header is sent
 	broken func(*problem) // writes an error into a stream; nil for other responses
 }
 
@@ -233,9 +233,9 @@ func (w *response) Write(data []byte) (int, error) {
 	return w.ResponseWriter.Write(data)
 }
 
-// wait begins the time for the next part.
+// wait starts the time for the next part.
 func (w *response) wait() {
-	// What has no connection, as in tests, has no deadline.
+	// A writer without a connection, as in tests, has no deadline.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.limit))
 }
 
@@ -249,10 +249,10 @@ func (w *response) fail(p *problem) {
 	}
 }
 
-// writeJSON writes a whole response. Who does not read it is gone.
+// writeJSON writes a whole response. A client that does not read it has gone.
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	data, err := encode(value)
-	if err != nil { // of types that JSON has
+	if err != nil { // cannot happen: the types are of JSON
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -260,7 +260,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(data)
 }
 
-// encode is a value in JSON, with <, > and & as they are.
+// encode returns a value in JSON, without escapes of <, > and &.
 func encode(value any) ([]byte, error) {
 	var text strings.Builder
 	e := json.NewEncoder(&text)
@@ -269,7 +269,7 @@ func encode(value any) ([]byte, error) {
 	return []byte(text.String()), err
 }
 
-// shortText is a text of a client as errors show it.
+// shortText returns a client's text for an error.
 func shortText(text string) string {
 	const most = 100
 	if runes := []rune(text[:min(len(text), 4*most)]); len(runes) > most {

@@ -1,7 +1,8 @@
-// Package serve answers clients of OpenAI's interface with models of packages lm and embed.
+// Package serve answers requests of OpenAI's interface with models of packages lm and embed.
 //
-// Each key of a request is obeyed, known to change nothing, or an error that names it. An answer
-// has the bits that package lm gives for its prompt, sampling and seed, whoever else asks.
+// Each key of a request is obeyed, has no effect by definition, or is an error that names it. An
+// answer has the same bits as package lm gives for its prompt, sampling and seed, whatever other
+// requests run.
 package serve
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// Usual times of a server.
+// Default times of a server.
 const (
 	UsualRead, UsualWrite = 30 * time.Second, 30 * time.Second
 	UsualAnswer           = 10 * time.Minute
@@ -29,26 +30,26 @@ const (
 	usualBody             = 4 << 20
 )
 
-// Config says what a server answers with, and its bounds. Times of 0 are the usual ones, except
+// Config is the models of a server, and its bounds. A time of 0 means the default, except for
 // Grace.
 type Config struct {
 	Model         *lm.Model    // nil for none
 	Embed, Rerank *embed.Model // nil for none
-	// Names are what requests may call each model, the first one as lists have it.
+	// Names are the names of each model in requests; lists show the first one.
 	Names, EmbedNames, RerankNames []string
 
-	Queue   int      // answers that wait for a place
-	Tokens  int      // most tokens of an answer; 0: what the context leaves
+	Queue   int      // most answers that wait for a place
+	Tokens  int      // most tokens of an answer; 0: as many as the context leaves
 	Body    int64    // most bytes of a request; 0: 4 MiB
-	Keys    string   // file with a key a line; "": everybody may ask
-	Origins []string // of pages of a browser that may ask; "*": all
+	Keys    string   // file with a key on each line; "": no key is needed
+	Origins []string // of web pages that may send requests; "*": all
 
 	Read, Write time.Duration // longest times to send a request, and to read a part of a response
 	Answer      time.Duration // longest time of an answer
-	Grace       time.Duration // longest time that answers have to end in; 0: none
+	Grace       time.Duration // longest time for answers to end in; 0: none
 	Comment     time.Duration // between comments in a stream that waits
 
-	Log *log.Logger // of errors that are no client's; nil: none
+	Log *log.Logger // of errors that are not the client's; nil: no log
 }
 
 // Server is a handler of requests.
@@ -56,10 +57,10 @@ type Server struct {
 	Config
 	fingerprint string
 	started     time.Time
-	keys        atomic.Pointer[keys] // nil: everybody may ask
+	keys        atomic.Pointer[keys] // nil: no key is needed
 	answers     *gate                // of the language model
-	vectors     *gate                // of the others
-	requests    atomic.Int64         // that are being read or answered
+	vectors     *gate                // of the other models
+	requests    atomic.Int64         // being read or answered
 	ending      atomic.Bool
 	idle        chan struct{} // holds one: the last request ended
 	metrics     *metrics
@@ -69,10 +70,10 @@ type Server struct {
 	abort       context.CancelCauseFunc // ends all answers
 }
 
-// readers is how many requests may be read, or refused, besides those that are answered.
+// readers is how many requests may be read or refused in addition to those being answered.
 const readers = 64
 
-// New makes a server. It checks that the models' memory holds what the bounds allow.
+// New makes a server. It checks that the models' memory suffices for the bounds.
 func New(c Config) (*Server, error) {
 	if c.Model == nil && c.Embed == nil && c.Rerank == nil {
 		return nil, errors.New("there is no model")
@@ -103,7 +104,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// set sets a number that was left open.
+// set sets a default.
 func set[T comparable](x *T, usual T) {
 	var zero T
 	if *x == zero {
@@ -111,7 +112,7 @@ func set[T comparable](x *T, usual T) {
 	}
 }
 
-// checkModels asks each model for something.
+// checkModels runs each model once.
 func (s *Server) checkModels() error {
 	if s.Embed != nil {
 		var err error
@@ -130,8 +131,7 @@ func (s *Server) checkModels() error {
 	return nil
 }
 
-// checkModel looks whether the memory holds an answer of the whole context, and describes the
-// model.
+// checkModel checks that the memory holds an answer of the whole context, and describes the model.
 func (s *Server) checkModel() (err error) {
 	if s.fingerprint, err = s.Model.Fingerprint(); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (s *Server) checkNames() error {
 	return nil
 }
 
-// Serve answers requests that come to a listener, until [Server.End].
+// Serve answers requests to a listener, until [Server.End].
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -178,14 +178,14 @@ func (s *Server) Serve(l net.Listener) error {
 var errEnding = errors.New("the server ends")
 
 // End refuses new requests, waits until answers have ended, for at most Config.Grace or until ctx
-// ends, and closes all connections. The error says how many answers were ended early.
+// is done, and closes all connections. The error says how many answers were ended early.
 func (s *Server) End(ctx context.Context) error {
 	s.ending.Store(true)
 	grace, cancel := context.WithTimeout(ctx, s.Grace)
 	defer cancel()
 	cut := s.wait(grace)
 	s.abort(errEnding)
-	if cut > 0 { // a moment for the last words
+	if cut > 0 { // time for the last writes
 		last, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		s.wait(last)
@@ -193,7 +193,7 @@ func (s *Server) End(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.http.Shutdown(closing) != nil {
-		_ = s.http.Close() // nobody reads from it
+		_ = s.http.Close() // no request is left
 	}
 	if cut > 0 {
 		return fmt.Errorf("%d answers were ended early", cut)
@@ -201,7 +201,7 @@ func (s *Server) End(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until no request is being answered. It returns how many are.
+// wait waits until no request is being answered, or ctx is done. It returns how many are.
 func (s *Server) wait(ctx context.Context) int64 {
 	for {
 		n := s.requests.Load()
@@ -216,7 +216,7 @@ func (s *Server) wait(ctx context.Context) int64 {
 	}
 }
 
-// begin counts a request that is read and answered. It refuses one that is too many.
+// begin counts a request that is being read and answered. It refuses one that is too many.
 func (s *Server) begin() error {
 	n := s.requests.Add(1)
 	if s.ending.Load() {
@@ -228,12 +228,12 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// end counts a request that has ended.
+// end counts the end of a request.
 func (s *Server) end() {
 	if s.requests.Add(-1) == 0 {
 		select {
 		case s.idle <- struct{}{}:
-		default: // who waits will see it
+		default: // a signal is pending
 		}
 	}
 }

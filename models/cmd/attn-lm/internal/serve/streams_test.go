@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/models/lm"
 )
 
-// gathered is what the chunks of a stream say of a choice.
+// gathered is what the chunks of a stream add to one choice.
 type gathered struct {
 	text, thought, role, reason string
 	tokens                      []int32
@@ -139,7 +139,7 @@ func asJSON(t testing.TB, g gathered) string {
 		texts)
 }
 
-// TestLogprobs compares them with those of package lm, in both forms.
+// TestLogprobs compares log-probabilities with package lm's, in both forms.
 func TestLogprobs(t *testing.T) {
 	x := start(t, Config{})
 	never := float32(math.Inf(-1))
@@ -183,14 +183,15 @@ func TestLogprobs(t *testing.T) {
 	if i != len(l.Tokens) || !strings.Contains(fmt.Sprint(l.Tokens), `bytes:\x`) {
 		t.Errorf("there are %d tokens, want %d: %q", len(l.Tokens), i, l.Tokens)
 	}
-	// Zero candidates: the tokens' own only.
+	// Zero candidates: only the tokens themselves.
 	zero := x.ok("/v1/completions", `{"prompt": "Hi", "seed": 2, "max_tokens": 3, "logprobs": 0}`)
 	if text := string(zero.Choices[0].Logprobs); !strings.Contains(text, `"top_logprobs":null`) {
 		t.Errorf("without candidates they are %s", text)
 	}
 }
 
-// TestForbiddenCandidates: what may never be drawn has no logarithm, and is left out.
+// TestForbiddenCandidates: tokens that can never be drawn have no log-probability, and are left
+// out.
 func TestForbiddenCandidates(t *testing.T) {
 	x := start(t, Config{})
 	bias := make([]string, 0, 258)
@@ -246,7 +247,7 @@ const (
 		`"<|end|>" }}{%- endfor %}<|start|>assistant`
 )
 
-// TestThinking has what models think apart from what they say.
+// TestThinking separates thoughts from answers.
 func TestThinking(t *testing.T) {
 	for name, c := range map[string]struct {
 		template        string
@@ -287,7 +288,8 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestThoughtComesBack: the template gets what a message of an assistant has apart.
+// TestThoughtComesBack: the template gets the thought and the text of an assistant's message
+// separately.
 func TestThoughtComesBack(t *testing.T) {
 	x := start(t, Config{Model: scripted(t, thinkTemplate, []string{"<|im_start|>", "<|im_end|>",
 		"<think>", "</think>"}, "a", "<|im_end|>")})
@@ -304,7 +306,7 @@ func TestThoughtComesBack(t *testing.T) {
 	}
 }
 
-// TestComments: a stream that waits for a place has comments, and its answer then.
+// TestComments: a stream that waits for a place has comments, then its answer.
 func TestComments(t *testing.T) {
 	x := start(t, Config{Model: slowModel(t, lm.Options{Sequences: 1}),
 		Comment: 20 * time.Millisecond})

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/gauge"
 )
 
-// mostTexts is how many texts a request may have, as in OpenAI's interface.
+// mostTexts bounds the texts of a request, as in OpenAI's interface.
 const mostTexts = 2048
 
-// read is what a request's texts took.
+// read is the usage of a request's texts.
 type read struct {
 	Prompt int `json:"prompt_tokens"`
 	Total  int `json:"total_tokens"`
 }
 
-// compute calls f, one request after another: each uses all workers. Texts are read whole, or not
-// at all.
+// compute calls f, one request at a time, since each uses all workers. A text that is too long is
+// an error: it is not cut.
 func (s *Server) compute(ctx context.Context, f func(context.Context) error) (u read, err error) {
 	if err := s.vectors.enter(1); err != nil {
 		return u, err
@@ -122,7 +122,7 @@ func littleEndian(row []float32) []byte {
 	return data
 }
 
-// ofTexts names the field that has texts which are too long.
+// ofTexts adds the field's name to an error about texts that are too long.
 func ofTexts(name string, err error) error {
 	if errors.Is(err, gauge.ErrCut) {
 		return invalid(name, "%s: %s", name, err.Error()).coded(400, "context_length_exceeded")
@@ -141,7 +141,7 @@ type document struct {
 	Text string `json:"text"`
 }
 
-// rerank sorts documents by how well they answer a query.
+// rerank sorts documents by their scores for a query.
 func (s *Server) rerank(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var model, query string
 	var texts []string
@@ -196,7 +196,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request, body []byte) err
 	return nil
 }
 
-// readDocuments reads texts, or objects with one.
+// readDocuments reads texts, or objects with a text.
 func readDocuments(into *[]string) obey {
 	return func(value json.RawMessage) error {
 		list, ok := listOf[json.RawMessage](value)
