@@ -25,10 +25,10 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 //	q   [1, H, L, HeadDim]     KVHeads divides H
 //	dst [1, H, L, ValueDim]
 //
-// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options are as
-// in [attn.Attend] with as many keys as the layer has tokens: with BottomRight the last query sees
-// the last token, the other alignments use Offset. Mask, Bias and Blocks, of any size, are sent to
-// the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
+// The result has the same bits as [attn.AttendSequences] over the same tokens on one machine.
+// Options are as in [attn.Attend] with as many keys as the layer has tokens: with BottomRight the
+// last query sees the last token, the other alignments use Offset. Mask, Bias and Blocks, of any
+// size, are sent to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
 // [attn.ErrUnsupported], a Tree and Keys [attn.ErrOption].
 //
 // If it returns an error, it has written nothing. The error is a [*LostError] if no copy of some

@@ -157,7 +157,7 @@ type batched struct {
 	number      int // in the batch
 	lse         []float32
 	from, pitch int     // offset of its rows in lse, and the rows of all calls
-	begun       *gather // requests that were sent with those of others
+	begun       *gather // requests that were sent together with other steps'
 	over        bool    // nobody waits for it in the batch any more
 }
 

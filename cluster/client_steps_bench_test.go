@@ -8,8 +8,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// BenchmarkSteps is what steps of sequences of 900 to 1000 tokens take with all that belongs to
-// them, a NATS server and four workers in this process: with GOMAXPROCS=1, of the processor.
+// BenchmarkSteps measures steps of sequences of 900 to 1000 tokens, including a NATS server and
+// four workers in this process: with GOMAXPROCS=1 it is processor time.
 func BenchmarkSteps(b *testing.B) {
 	const tokens = 900
 	ctx, x := context.Background(), newBench(b, 4, ClientConfig{Segments: 1})

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// crew is sequences that take steps together.
+// crew is sequences that step together.
 type crew struct {
 	*bench
 	twins []*twin
@@ -95,7 +95,7 @@ func (x *crew) compare(a *stepsArgs, layer int, opt attn.Options, lens ...int) {
 	}
 }
 
-// settle waits until copies of all sequences have what they follow to take.
+// settle waits until copies of all sequences can follow the next step.
 func (x *crew) settle() {
 	x.Helper()
 	for _, t := range x.twins {
@@ -117,7 +117,7 @@ func TestStepsSameBits(t *testing.T) {
 				opt.Integers = format.keys >= attn.I8
 				x.step(0, opt, 1, 1, 1, 1, 1)
 				x.step(1, opt, 40, 0, 3, 1100, 1)
-				x.settle() // who waits for copies that follow takes a step by itself
+				x.settle() // a step with copies that still have to follow is sent alone
 				take := counted(h)
 				for range 3 {
 					x.step(1, opt, 1, 1, 1, 1, 1)

@@ -19,7 +19,7 @@ type formatPair struct{ keys, values attn.Format }
 var formats = []formatPair{{attn.F32, 0}, {attn.F16, 0}, {attn.BF16, 0}, {attn.I8, 0}, {attn.I4, 0},
 	{attn.I8, attn.I4}}
 
-// The bits are those of one machine, whatever the number of workers, the format and the arithmetic.
+// The bits are the same as on one machine, for any number of workers, any format and arithmetic.
 func TestSameBits(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 8} {
 		for _, format := range formats {
@@ -74,8 +74,8 @@ func TestValuesInKeys(t *testing.T) {
 	}
 }
 
-// Workers die while tokens come, and others take their place. A single worker has no other: its
-// tokens are lost, which is an error and no wrong bit, and the next sequence goes on.
+// Workers die while tokens come, and others replace them. A single worker has no replacement: its
+// tokens are lost, which is an error and never a wrong bit, and the next sequence works.
 func TestSameBitsWithKills(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 8} {
 		for _, format := range []formatPair{{attn.F32, 0}, {attn.F16, 0}, {attn.I8, 0},
@@ -211,8 +211,8 @@ func TestOptions(t *testing.T) {
 	long.attend(0, 50, bottomRight)
 }
 
-// A run has several segments where these are small. Threads divide the runs, tokens go and come
-// back within one, and copies take them whole.
+// If segments are small, a run has several. Threads divide the runs, tokens are dropped and added
+// within one, and copies receive runs whole.
 func TestRunsOfSeveralSegments(t *testing.T) {
 	t.Parallel()
 	c := patient

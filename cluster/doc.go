@@ -5,8 +5,7 @@
 // [Client] finds the workers, and creates sequences: [Sequence.Append] sends tokens to the workers
 // that hold their part, [Sequence.Attend] sends the queries to one worker for each part, merges the
 // returned states in the order of their keys, and finishes. Because segments merge as a binary
-// tree, the result is, bit for bit, that of [attn.AttendSequences] over the same tokens on one
-// machine.
+// tree, the result has the same bits as [attn.AttendSequences] over the same tokens on one machine.
 //
 // Each part has several copies, two by default, on different workers. If a worker dies, hangs,
 // restarts without its memory or sends an unreadable answer, another copy answers within the

@@ -70,8 +70,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Where no other worker takes copies, the last one stays until there is no more time; one of
-// several is given up.
+// If no other worker accepts copies, the last copy stays until the time is over; one of several
+// copies is given up.
 func TestDrainOfFew(t *testing.T) {
 	b := newBench(t, 2, quick)
 	x := b.twin(small, 2)

@@ -117,8 +117,8 @@ func (l *loop) Watch(each func([]byte)) (func(), error) {
 	return func() {}, nil
 }
 
-// FuzzReadRequest gives a worker messages that may be requests, after some that are. It answers
-// each, and takes no more memory than it may.
+// FuzzReadRequest sends a worker messages that may be requests, after some valid ones. The worker
+// answers each, within its bounds of memory.
 func FuzzReadRequest(f *testing.F) {
 	seeds(f)
 	l := new(loop)

@@ -60,7 +60,7 @@ func within(t *testing.T, what string, d time.Duration,
 	return takes(t, what, d+time.Second, func() error { return call(ctx) })
 }
 
-// takes makes sure that a call does not take longer than it may.
+// takes makes sure that a call ends in time.
 func takes(t *testing.T, what string, most time.Duration, call func() error) error {
 	t.Helper()
 	stop := stopwatch()
@@ -170,7 +170,7 @@ func TestAppendsBesideAHangingCopy(t *testing.T) {
 	x.attendAll()
 }
 
-// A copy that takes longer than appends first wait joins all the same while tokens come.
+// A copy that is slower than appends wait at first still joins while tokens come.
 func TestSlowCopyBesideAppends(t *testing.T) {
 	t.Parallel()
 	c := quick
@@ -197,7 +197,7 @@ func TestSlowCopyBesideAppends(t *testing.T) {
 	x.attendAll()
 }
 
-// Close takes a second, not one for each sequence, and ends calls.
+// Close needs a second for all sequences, not for each, and ends calls.
 func TestCloseBesideHangingWorkers(t *testing.T) {
 	t.Parallel()
 	c := quick

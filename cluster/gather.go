@@ -20,7 +20,7 @@ type gather struct {
 	left        int      // parts that need a state and have none
 	outputs     *outputs // of all keys, instead of states
 	ride        *ride
-	asked       time.Time // when the first requests were sent, with those of a batch
+	asked       time.Time // when the first requests were sent, including a batch's
 	fatal       error     // an error of an answer to a batch
 }
 

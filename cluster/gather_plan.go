@@ -205,8 +205,8 @@ func (g *gather) stateBytes(b block) int {
 	return 4 * count * g.config.Heads * g.config.Queries * (g.config.ValueDim + 2)
 }
 
-// roomThere and roomBack are the bytes of a request for parts, besides its queries, and of a reply:
-// a client's messages have Chunk bytes of one state, and up to four times that of several.
+// roomThere and roomBack are the bytes of a request for parts, without its queries, and of a reply:
+// a client's messages have Chunk bytes of one state, and up to four times as many of several.
 func (g *gather) roomThere() int { return g.call.client.config.Chunk }
 
 func (g *gather) roomBack() int {

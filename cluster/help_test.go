@@ -315,7 +315,7 @@ func (r *truncateRequest) encode(id clientID) []byte {
 	return (&stepRequest{cuts: []truncateRequest{*r}}).encode(id)
 }
 
-// outcomes are those of a step that was asked for, or what the first one's error is.
+// outcomes returns the outcomes of a step's request, or the first error.
 func outcomes(request, answer []byte) (x stepReply, err error) {
 	d, err := decodeReply("w", answer)
 	if r, op := stepOf(request); err == nil && (op == opStep || op >= ops) {

@@ -204,8 +204,8 @@ func TestLimitsOfAccounts(t *testing.T) {
 	must(t, err)
 }
 
-// A connection that does not read what comes for it is given up when as much waits as may, or when
-// a write takes as long as it may, and others go on.
+// A connection whose other end does not read is closed when too much waits for it, or when a write
+// lasts too long, and other connections work on.
 func TestUnreadIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]server.Options{
@@ -248,8 +248,8 @@ func TestUnreadIsBounded(t *testing.T) {
 	}
 }
 
-// A client whose messages would be larger than its transport takes is refused, and says which two
-// numbers do not go together; without a number it has one that does.
+// A client whose messages would exceed its transport's limit is refused, with the two numbers that
+// do not fit; without a number it chooses one that fits.
 func TestChunkAndMessages(t *testing.T) {
 	b := newBench(t, 2, patient)
 	b.dials.MaxMessage = 1 << 20

@@ -118,7 +118,7 @@ func hostileMessages(size int, id clientID) []hostileMessage {
 	}
 }
 
-// workerLimits are those of a worker in a process of its own.
+// workerLimits are the limits of a worker in a process of its own.
 type workerLimits struct{ Message, Reply, InFlight int }
 
 // workerVariable has the limits of the worker that a process is to be, and where its server is.

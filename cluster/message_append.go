@@ -11,7 +11,7 @@ type appendRequest struct {
 	pieces   []tokenPiece
 }
 
-// tokenPiece is tokens after those of the piece before it: elements, or a run.
+// tokenPiece is tokens that follow the piece before it: elements, or a run.
 type tokenPiece struct {
 	tokens int
 	k, v   []byte // one token after another, with adjacent heads: appendElements

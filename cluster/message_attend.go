@@ -34,8 +34,8 @@ type attendPart struct {
 	epoch uint32
 	first int // number of the first wanted key in the copy, which begins a run
 	keys  int // from there on
-	// before is the number of keys of the state between the part's keys and those of the part before
-	// it, or before the first part: no query sees them, and no copy is asked for them.
+	// before is the number of keys between the part and the part before it, or before the first part:
+	// no query sees them, and no copy is asked for them.
 	before int
 	// For the keys, with the heads of pairHeads: mask and bias have rows × keys each, blocks an
 	// element for each attn.Block of either.

@@ -57,7 +57,7 @@ type changeReply struct {
 	err    error
 }
 
-// replyTo allocates the outcomes of a request: those of all groups, and of all parts, contiguous.
+// replyTo allocates the outcomes of a request: of all groups and of all parts, contiguous.
 func replyTo(r *stepRequest) (x stepReply) {
 	x.changes = make([]changeReply, len(r.cuts)+len(r.appends))
 	x.attends = make([]attendReply, len(r.attends))

@@ -28,9 +28,9 @@ func (c *wholes) Call(ctx context.Context, worker string, request []byte) ([]byt
 	return c.Transport.Call(ctx, worker, request)
 }
 
-// A worker that has all of several segments sends outputs, whose bits are those of one machine:
-// with rows in several messages, with sinks, with outputs that were rotated, and where queries see
-// a part of the keys. Of one segment it sends a state.
+// A worker that has all of several segments sends outputs with the same bits as on one machine:
+// with rows in several messages, with sinks, with rotated outputs, and where queries see a part of
+// the keys. For one segment it sends a state.
 func TestOutputsOfOneWorker(t *testing.T) {
 	var l loop
 	w, err := NewWorker(&l, WorkerConfig{Name: "w", Memory: 1 << 30, Threads: 2})

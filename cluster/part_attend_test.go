@@ -9,8 +9,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Calls that lock the same copies, asked for in different orders, beside those that wait to change
-// one of them, never wait for each other in a circle.
+// Calls that lock the same copies in different orders, while other calls wait to change one of
+// them, never deadlock.
 func TestLocksOfManyCopies(t *testing.T) {
 	var copies []*part
 	for n := range uint64(2) {

@@ -238,7 +238,7 @@ func TestRefusedAttention(t *testing.T) {
 	}
 }
 
-// A worker with as many calls as it takes says so at once.
+// A worker with as many calls as it may have refuses another one at once.
 func TestBusy(t *testing.T) {
 	l := new(loop)
 	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 20, Threads: 1, Calls: 1})

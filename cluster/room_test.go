@@ -11,11 +11,11 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// small is a sequence of which a page of a layer takes 8 KiB, a part 128 KiB for each layer.
+// small is a sequence with pages of 8 KiB for each layer, and parts of 128 KiB.
 var small = SequenceConfig{Layers: 3, KVHeads: 1, HeadDim: 16, ValueDim: 16}
 
-// appendAtOnce adds tokens to all layers of both, those of the cluster at the same time. With an
-// error there are none more in either.
+// appendAtOnce adds tokens to all layers of both sequences, in the cluster at the same time. If
+// there is an error, neither has more tokens.
 func (t *twin) appendAtOnce(n int) error {
 	t.Helper()
 	before := t.near[0].Len()

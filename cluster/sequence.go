@@ -118,7 +118,7 @@ func (s *Sequence) all() []*sequencePart {
 	return slices.Clone(s.parts)
 }
 
-// good returns the usable copies of a part, those of workers that answer first.
+// good returns the usable copies of a part, copies of quick workers first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	locked(&s.mu, func() { good = slices.Clone(p.copies) })
 	c := s.client

@@ -382,7 +382,7 @@ func TestConfigAtItsLimits(t *testing.T) {
 	far.mu.Unlock()
 }
 
-// What workers will never take, and what must not be sent, is an error at once.
+// A step that workers will always refuse, or that must not be sent, is an error at once.
 func TestRefusalsAreNotRepeated(t *testing.T) {
 	b := newBench(t, 2, quick)
 	f, client := b.faulty(quick, 2)

@@ -124,7 +124,7 @@ func TestStepIsOneRequest(t *testing.T) {
 	}
 }
 
-// Attention that follows a step waits for copies, and takes none for one without the tokens.
+// Attention that follows a step waits for copies, and uses none without the step's tokens.
 func TestAttendBesideAStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, patient)
@@ -400,7 +400,7 @@ func TestStepBesideAFullCopy(t *testing.T) {
 	x.attendAll()
 }
 
-// fill takes a step if there is memory for it, and reports whether there is none.
+// fill adds tokens in a step if there is memory for them, and reports whether there is none.
 func (t *twin) fill(layer, n int) (full bool) {
 	t.Helper()
 	before := t.far.Len(layer)

@@ -54,7 +54,7 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 	})
 }
 
-// soon is when something has to end that takes some seconds at most.
+// soon is the time by which a call of a few seconds has to end.
 func (w *world) soon() time.Time { return time.Now().Add(10 * time.Second) }
 
 // lose lets those parcels be lost that are named, none if nil.
@@ -207,7 +207,7 @@ func TestFoundNothingLost(t *testing.T) {
 	})
 }
 
-// A request to copy that comes late takes nothing away.
+// A request to copy that arrives late removes nothing.
 func TestFoundLateCopy(t *testing.T) {
 	a := &arena{limit: 1 << 20, slabs: map[attn.StoreConfig][]*slab{}}
 	h := shape{1, 1, 4, 4, attn.F32, attn.F32, false}
@@ -405,8 +405,8 @@ func TestFoundLateCopyIsCut(t *testing.T) {
 	}
 }
 
-// A copy that could not say in time what it has is not given up because there is no room for
-// another one beside it, but taken back when it says that it has all.
+// A copy that could not say in time what it has is not given up when there is no room for another
+// copy; it is used again when it says that it has all tokens.
 func TestFoundLateCopyIsTakenBack(t *testing.T) {
 	for what, gone := range map[string]bool{"the other is gone": true, "the other is there": false} {
 		t.Run(what, func(t *testing.T) {
@@ -506,8 +506,8 @@ func TestFoundNoneIsTooManyUntilCut(t *testing.T) {
 	})
 }
 
-// An append for which there is no room takes that of copies that could not say in time what they
-// have, of any sequence.
+// An append without room uses the room of copies, of any sequence, that could not say in time what
+// they have.
 func TestFoundLateCopyYieldsToAppends(t *testing.T) {
 	c := simQuick
 	c.Copies = 1
@@ -586,7 +586,8 @@ func TestSimulationKnowsWhatLeaves(t *testing.T) {
 	})
 }
 
-// A play ends with its script, also where that ends by t.Fatal, or something beside it does.
+// A play ends with its script, also if that ends by t.Fatal, or something that runs at the same
+// time does.
 func TestSimulationEnds(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) { runtime.Goexit() })
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {

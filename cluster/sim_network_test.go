@@ -56,7 +56,7 @@ type world struct {
 // weather is what a run is like: each run has some kinds of trouble, and few have all.
 type weather struct {
 	loss, twice, slow, garbage float64       // chances of a message
-	lag                        time.Duration // that most messages take, in the mean
+	lag                        time.Duration // mean time of most messages
 	faults                     time.Duration // between faults of processes, 0: none
 	pause                      time.Duration // of users between what they do
 }
@@ -103,7 +103,7 @@ func (m *moment) get() time.Time {
 	return time.Time{}
 }
 
-// goAway takes the connection of a process for some time, and comeBack gives it back at once.
+// goAway cuts the connection of a process for some time, and comeBack restores it at once.
 func (p *process) goAway(long time.Duration) {
 	now := time.Now()
 	if !p.away.After(now) {
@@ -119,7 +119,7 @@ func (p *process) comeBack() {
 	p.away.nanoseconds.Store(0)
 }
 
-// outage is that of linked.
+// outage returns the outage of linked.
 func (p *process) outage() (away time.Duration, again time.Time) {
 	now := time.Now()
 	if p.away.After(now) {
@@ -165,7 +165,7 @@ func (c *simCall) finish(reply []byte, err error) {
 	})
 }
 
-// Call, Serve and Watch are those of [Transport].
+// Call, Serve and Watch implement [Transport].
 func (p *process) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	if away, _ := p.outage(); away > 0 {
 		p.pause(request)
@@ -443,7 +443,7 @@ func garbage(r *rand.Rand) []byte {
 	return data
 }
 
-// take is what a process does with what has come.
+// take processes a parcel that has arrived.
 func (p *process) take(x *parcel) {
 	switch x.kind {
 	case "request":

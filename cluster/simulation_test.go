@@ -37,8 +37,8 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d runs: %v", runs, stats)
 }
 
-// TestSimulationRepeats makes sure that a seed gives the same run again. In one of a thousand two
-// goroutines are due at the same instant, and take turns as they happen to.
+// TestSimulationRepeats: a seed gives the same run again. In one run of a thousand two goroutines
+// are due at the same instant, and run in either order.
 func TestSimulationRepeats(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings,
 		debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -111,8 +111,8 @@ func (w *world) endAll() {
 	}
 }
 
-// beside does something beside a script, and returns where its error comes: none, if it ends by
-// t.Fatal.
+// beside runs f at the same time as a script, and returns a channel for its error: it stays empty
+// if f ends by t.Fatal.
 func beside(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -165,8 +165,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// odd is about a duration, none of whose multiples are those of another: what is due at the same
-// instant happens in any order.
+// odd returns a duration near d, no multiple of which is a multiple of another: events that are due
+// at the same instant happen in any order.
 func odd(r *rand.Rand, d time.Duration) time.Duration {
 	return between(r, d, d+d/100) | 1
 }

@@ -119,7 +119,7 @@ func wait(n ast.Node) string {
 	return ""
 }
 
-// structsIn are the structs of a folder, with those of its tests or without.
+// structsIn returns the structs of a folder, with or without those in its tests.
 func structsIn(t *testing.T, dir string, tests bool) structsOf {
 	t.Helper()
 	structs := structsOf{}
@@ -154,7 +154,7 @@ func eachFile(t *testing.T, dir string, tests bool, f func(name string, file *as
 // structsOf are the fields of a package's structs.
 type structsOf map[string][]*ast.Field
 
-// eachField calls yield with each field of a struct, and those of the ones that are embedded.
+// eachField calls yield with each field of a struct, including fields of embedded structs.
 func (s structsOf) eachField(name, owner string, yield func(field, owner string)) {
 	for _, field := range s[name] {
 		for _, x := range field.Names {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
-// permissions are those of docs/cluster.md for a prefix.
+// permissions returns the permissions in docs/cluster.md for a prefix.
 func permissions(prefix string, worker bool) *server.Permissions {
 	p := &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{prefix + ".worker.*", prefix + ".hello"}},

@@ -53,8 +53,8 @@ func TestElementsTravel(t *testing.T) {
 	}
 }
 
-// What is appended takes the bytes of its format on its way, and what is in no whole block or
-// begins no run those of its elements.
+// Appended tokens are sent in the bytes of their format; tokens outside of whole blocks, or that
+// begin no run, are sent as elements.
 func TestAppendedBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, ClientConfig{Copies: 1, Segments: 2})

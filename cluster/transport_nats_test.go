@@ -49,8 +49,8 @@ func sendPieces(t *NATS, to string, id uint64, reply []byte, size int) {
 	}
 }
 
-// A worker to which as much is arriving as may be says that it is busy, and not that it never takes
-// it.
+// A worker that is receiving as much as it may says that it is busy, not that it will never accept
+// more.
 func TestArriving(t *testing.T) {
 	b := newBench(t, 1, quick)
 	link := b.dial()

@@ -59,7 +59,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A wire that is closed, or whose other end is, takes nothing more, whatever is kept.
+// A wire that is closed, or whose other end is, accepts nothing more, whatever it still holds.
 func TestWireEnds(t *testing.T) {
 	for name, end := range map[string]func(near, far net.Conn) error{
 		"here":  func(near, _ net.Conn) error { return near.Close() },

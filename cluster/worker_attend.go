@@ -76,7 +76,7 @@ func (a *attending) run(client clientID) {
 	a.compute()
 }
 
-// find finds the copies of each group, and verifies that the states, with those of earlier
+// find finds the copies of each group, and verifies that its states, together with those of earlier
 // requests, are not too large.
 func (a *attending) find(x *asked, client clientID) error {
 	x.work = make([]group, len(x.groups))
@@ -148,8 +148,8 @@ func (a *attending) divide() error {
 	return err
 }
 
-// divideInto makes about that many pieces, and counts the memory of their states besides those of
-// groups.
+// divideInto makes about that many pieces, and counts the memory of their states in addition to the
+// groups' states.
 func (a *attending) divideInto(pieces int64) error {
 	keys, length, made := int64(0), attn.Segment, -a.size
 	a.eachGroup(func(x *asked, g *group) {

@@ -50,7 +50,7 @@ func (w *Worker) keep(o *owner, p *part) {
 	w.kept.layers += p.shape.Layers
 }
 
-// leave removes those of some copies that exist from a client's. The lock is held.
+// leave removes copies from a client's, as far as they exist. The lock is held.
 func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
 	for _, copy := range copies {
 		p := o.copies[copy]
@@ -69,7 +69,7 @@ func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
 	return parts
 }
 
-// remove frees those of some copies that exist.
+// remove frees copies of a client, as far as they exist.
 func (w *Worker) remove(client clientID, copies []uint64) {
 	w.removeOf(client, func(*owner) []uint64 { return copies })
 }
@@ -82,7 +82,7 @@ func (w *Worker) drop(client clientID) {
 	})
 }
 
-// removeOf frees those of some copies of a client that exist, if the client does.
+// removeOf frees some copies of a client, if the client and copies exist.
 func (w *Worker) removeOf(client clientID, which func(o *owner) []uint64) {
 	var parts []*part
 	locked(&w.mu, func() {

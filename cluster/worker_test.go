@@ -59,7 +59,7 @@ func closeBesideCalls(t *testing.T, link Transport, caller Transport) {
 	_ = link.(interface{ Close() error }).Close()
 }
 
-// Close is that of other transports.
+// Close implements Transport.
 func (l *loop) Close() error { return nil }
 
 // lifeOfACopy are requests about a copy, which stays.
@@ -118,8 +118,8 @@ func (w *Worker) count() (k kept) {
 	return k
 }
 
-// A copy is made in the same time whatever the number of those that there are. Were all looked at,
-// these would take a minute.
+// Making a copy needs the same time for any number of copies. If each were looked at, these would
+// need a minute.
 func TestManyCopies(t *testing.T) {
 	begin := time.Now()
 	createMany(t, 30000)
@@ -128,7 +128,7 @@ func TestManyCopies(t *testing.T) {
 	}
 }
 
-// BenchmarkCreate measures how long one of as many copies takes to make.
+// BenchmarkCreate measures how long it takes to make one of as many copies.
 func BenchmarkCreate(b *testing.B) {
 	for _, copies := range []int{1024, 65536} {
 		b.Run(fmt.Sprint(copies), func(b *testing.B) {

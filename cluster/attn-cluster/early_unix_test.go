@@ -63,7 +63,7 @@ func TestRowsEndEarly(t *testing.T) {
 	for _, args := range []string{"bench -tokens 131072 -workers 1 -n 130000",
 		"bench -tokens 65536 -workers 2 -n 65000 -batch 2",
 		"bench -append -tokens 1024 -n 10000000"} {
-		for wait := 2 * time.Second; ; wait *= 2 { // until it is what it takes to begin here
+		for wait := 2 * time.Second; ; wait *= 2 { // until it is long enough to begin on this machine
 			c := startInterruptible(t, args)
 			time.Sleep(wait)
 			status, _ := c.interrupt(t)

@@ -5,7 +5,7 @@
 //	attn-cluster answer   continue texts by a language model whose keys and values workers keep
 //	attn-cluster status   list the workers
 //	attn-cluster demo     a cluster on this machine, compared bit for bit
-//	attn-cluster bench    what a step costs beside a bare request
+//	attn-cluster bench    what a step costs compared with a bare request
 //	attn-cluster soak     kills, stalls and garbage for as long as you like
 //	attn-cluster version  what this program was built from
 package main

@@ -155,7 +155,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestFailures are those of the world, not of the command line.
+// TestFailures has failures of the environment, not mistakes on the command line.
 func TestFailures(t *testing.T) {
 	url := startServer(t, server.Options{})
 	for args, want := range map[string]string{

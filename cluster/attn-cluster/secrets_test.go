@@ -111,7 +111,7 @@ func TestSecrets(t *testing.T) {
 			hides(t, "unexpected argument", name, good[0])
 		}
 		if name == "echo" {
-			continue // its flags are those of others
+			continue // its flags belong to other programs
 		}
 		help := printed(t, name, "-h")
 		for _, line := range strings.Split(help, "\n") {
@@ -140,7 +140,7 @@ func TestSecretsOfPages(t *testing.T) {
 	}
 }
 
-// TestSecretsOfConfigurations is of files for -nats whose mistakes are beside secrets.
+// TestSecretsOfConfigurations has files for -nats with mistakes next to secrets.
 func TestSecretsOfConfigurations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	for text, want := range map[string]string{

@@ -197,7 +197,7 @@ func credentials(t *testing.T, account nkeys.KeyPair, publish, subscribe string)
 	return file
 }
 
-// TestCredentials is of a server that trusts an operator. Permissions are those of docs/cluster.md.
+// TestCredentials has a server that trusts an operator. Permissions are as in docs/cluster.md.
 func TestCredentials(t *testing.T) {
 	key, public := newKey(t, nkeys.PrefixByteOperator)
 	trusted := &operator{t, key}

@@ -188,7 +188,7 @@ func leaveAlone(t *testing.T, url, drain string) (k *keeper, out, errs *output, 
 	return k, out, errs, status
 }
 
-// notReady waits until a worker says that it takes no calls.
+// notReady waits until a worker says that it accepts no calls.
 func notReady(t *testing.T, out *output) {
 	t.Helper()
 	must(t, eventually(t.Context(), time.Minute, func() error {
@@ -199,7 +199,7 @@ func notReady(t *testing.T, out *output) {
 	}))
 }
 
-// TestLeaveInVain is of the last worker: nobody takes over what it has.
+// TestLeaveInVain ends the last worker: no other worker takes over its tokens.
 func TestLeaveInVain(t *testing.T) {
 	url := startServer(t, server.Options{})
 	_, _, errs, status := leaveAlone(t, url, "100ms")
@@ -308,7 +308,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestNotReady ends the server: the worker lives and waits for it, but takes no calls.
+// TestNotReady ends the server: the worker lives and waits for it, but accepts no calls.
 func TestNotReady(t *testing.T) {
 	s, err := embedded.Start(&server.Options{})
 	must(t, err)
@@ -355,8 +355,8 @@ func TestServeWaits(t *testing.T) {
 	}
 }
 
-// TestServeSaysThatItsServerGoes ends the server of a worker, which says so and what becomes of its
-// tokens, and that it is connected again. If the server takes it no more, it ends with an error.
+// TestServeSaysThatItsServerGoes ends the server of a worker. The worker says so, what becomes of
+// its tokens, and when it is connected again. If the server refuses it then, it ends with an error.
 func TestServeSaysThatItsServerGoes(t *testing.T) {
 	o := server.Options{Username: "me", Password: "secret"}
 	s, err := embedded.Start(&o)

@@ -156,7 +156,7 @@ func (t *twin) compare(layer, rows, length int,
 	return s, err
 }
 
-// errWrong: outputs differ from those of one machine.
+// errWrong is the error of outputs with other bits than on one machine.
 var errWrong = errors.New("wrong bits")
 
 func sameBits(what string, got, want []float32) error {

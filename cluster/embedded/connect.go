@@ -60,7 +60,7 @@ func (b *buffered) fill() {
 	}
 }
 
-// Read implements [net.Conn]. Deadlines are those of the connection below.
+// Read implements [net.Conn]. Deadlines belong to the connection below.
 func (b *buffered) Read(to []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

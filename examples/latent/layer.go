@@ -7,7 +7,7 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// sizes are those of a layer, under the names of DeepSeek's config.json: hidden_size,
+// sizes are the sizes of a layer, under the names of DeepSeek's config.json: hidden_size,
 // num_attention_heads, kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim and v_head_dim.
 type sizes struct{ dim, heads, latent, rotary, plain, value int }
 
@@ -80,9 +80,9 @@ func (l *layer) decoder(f attn.Format, capacity int) (*decoder, error) {
 	return &decoder{layer: l, cache: cache}, err
 }
 
-// forward takes the next n tokens [n, dim] and returns as many outputs. The matrices that would
-// make keys and values of each latent vector are absorbed: a head's key is W_UK·c, so its product
-// with a query q is that of W_UKᵀ·q with c, and W_UV follows the sum of the c that weights make.
+// forward appends n tokens [n, dim] and returns as many outputs. The matrices that would compute
+// keys and values from each latent vector are absorbed: a head's key is W_UK·c, so its product with
+// a query q is the product of W_UKᵀ·q with c, and W_UV is applied to the weighted sum of the c.
 func (d *decoder) forward(x []float32) ([]float32, error) {
 	n, first, width := len(x)/d.dim, d.cache.Len(), d.latent+d.rotary
 	c := make([]float32, n*width)
@@ -131,7 +131,7 @@ func front(x attn.Tensor, d int) attn.Tensor {
 	return x
 }
 
-// scale is that of keys as a head sees them, not of those in the cache.
+// scale is the scale for keys as a head sees them, not for the vectors in the cache.
 func (l *layer) scale() float32 { return float32(1 / math.Sqrt(float64(l.keyChannel))) }
 
 // keys makes what the cache keeps of rows [latent + rotary] of tokens from position first on: the

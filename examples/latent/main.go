@@ -1,7 +1,7 @@
 // Command latent is a layer of multi-head latent attention (MLA), as DeepSeek's and Kimi's models
 // have it, on package attn: its cache keeps one vector a token for all heads, from which keys and
 // values of every head follow. It decodes a random sequence token by token and compares the outputs
-// with those of the textbook's form in float64.
+// with the textbook's form in float64.
 package main
 
 import (
@@ -36,8 +36,8 @@ type options struct {
 	seed   uint64
 }
 
-// mostNumbers is of weights and of pairs of tokens, whose definition takes minutes then. most is of
-// each size.
+// mostNumbers bounds weights, and pairs of tokens, for which the definition already needs minutes.
+// most bounds each size.
 const mostNumbers, most = 1 << 28, 1 << 16
 
 func parse(args []string, help io.Writer) (o options, err error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
-// Every byte pattern of a block comes back from a packed block, and nothing of it from beside.
+// Every byte pattern of a block comes back from a packed block, and nothing of it from its
+// neighbours.
 func checkBlock(t testing.TB, typ blocks.Type, block []byte, output int) {
 	of := typ.Traits()
 	packed, file := make([]byte, of.Packed), make([]byte, blocks.Outputs*of.Bytes)

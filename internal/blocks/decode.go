@@ -126,7 +126,7 @@ func (x *decoder) nibblesOf(to []float32, codes []byte, d float32, i int) {
 	x.nibbles(to[Inputs/2:], codes[Inputs/4:], second)
 }
 
-// nibbles decodes codes whose upper halves are the inputs after those of the lower halves.
+// nibbles decodes codes. The upper halves of bytes are the inputs after the lower halves' inputs.
 func (x *decoder) nibbles(to []float32, codes []byte, d float32) {
 	upper := to[len(codes):][:len(codes)]
 	to = to[:len(codes)]

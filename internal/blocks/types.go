@@ -139,7 +139,7 @@ var types = [...]Traits{
 // Last is the type with the largest value.
 const Last = Type(len(types) - 1)
 
-// Sizes of the largest blocks, those of Q6_K.
+// Sizes of the largest blocks, which are Q6_K's.
 const (
 	maxPacked = 3360
 	maxBytes  = 210

@@ -103,7 +103,7 @@ func (c *smooth) ulpsAt(x, y float32) float64 {
 	return math.Abs(float64(y)-want) / math.Ldexp(1, e-24)
 }
 
-// NaN comes only from NaN, no zero is negative but that of Tanh, and infinities have their limits.
+// NaN comes only from NaN, no zero is negative except Tanh's, and infinities have their limits.
 func TestActivationsOfInfinities(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range smooths {

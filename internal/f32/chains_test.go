@@ -8,7 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32/f32test"
 )
 
-// Chains, whichever way this CPU takes, and those by emulation are FMA after FMA in each lane, also
+// Chains, on either path of this CPU, and chains by emulation are FMA after FMA in each lane, also
 // where one lane has a rare sum and others have none.
 func TestChains(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
@@ -49,7 +49,7 @@ func checkChains(t *testing.T, start [Lanes]float32, a, b []float32, stride int)
 	}
 }
 
-// Edges are in all lanes, different ones beside each other.
+// Edges are in all lanes, with different ones next to each other.
 func TestChainsEdges(t *testing.T) {
 	for _, e := range edges {
 		for at, y := range edges {

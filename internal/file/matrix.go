@@ -57,7 +57,7 @@ type Matrix struct {
 	BFloat16 bool // or, by blocks, in bfloat16
 }
 
-// header is that of its file.
+// header returns the header of the matrix's file.
 func (m *Matrix) header() Header {
 	f := m.Format
 	if m.Blocks != 0 {
@@ -135,8 +135,8 @@ func ReadMatrix(from io.Reader) (m Matrix, b Body, err error) {
 	return m, b, err
 }
 
-// MatrixIn is the matrix in the bytes of a file, which are those of this machine's numbers. Its
-// elements are not looked at.
+// MatrixIn returns the matrix in the bytes of a file, which are in this machine's byte order. It
+// does not check the elements.
 func MatrixIn(file *memory.Mapping) (m Matrix, b Body, err error) {
 	x := file.Bytes()
 	f := frames.Reader{From: bytes.NewReader(x)}

@@ -102,7 +102,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// Parts in another order do not pass, nor do those of another file.
+// Parts in another order are refused, and so are parts of another file.
 func TestPartsAreOfTheirPlace(t *testing.T) {
 	file := func(parts ...string) []byte {
 		var b bytes.Buffer
@@ -167,7 +167,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// shortWriter takes a number of bytes, and then fails, or says nothing.
+// shortWriter accepts a number of bytes, then fails, or writes less without an error.
 type shortWriter struct {
 	left int
 	err  error
@@ -183,7 +183,7 @@ func (w *shortWriter) Write(x []byte) (int, error) {
 	return n, w.err
 }
 
-// A writer that fails, or takes less than it is given without saying so, is an error.
+// A writer that fails, or that writes less than it is given without an error, is an error.
 func TestShortWrites(t *testing.T) {
 	for n := range fileOf(t) {
 		for err, want := range map[error]error{errBroken: errBroken, nil: io.ErrShortWrite} {
@@ -194,7 +194,7 @@ func TestShortWrites(t *testing.T) {
 	}
 }
 
-// A piece and its checksum are one call of the writer, and take no memory if there is room.
+// A piece and its checksum are one call of the writer, and allocate nothing if there is room.
 func TestPiecesAreOneCall(t *testing.T) {
 	calls := 0
 	w := Writer{To: writerFunc(func(x []byte) (int, error) { calls++; return len(x), nil })}

@@ -20,7 +20,8 @@ func TestMemoryOfThreads(t *testing.T) {
 	}
 }
 
-// Calls that memory limits and others take turns, on one thread and on more, until each had enough.
+// Calls that memory limits and other calls alternate, on one thread and on more, until each has had
+// its time.
 func TestRounds(t *testing.T) {
 	m := NewMeter("avx2", Effort{time.Millisecond, 2, 100 * time.Millisecond}, nil)
 	m.perCycle = 1
@@ -81,8 +82,8 @@ func TestRepetitionFails(t *testing.T) {
 	repetition(func() error { return io.EOF }, 1)
 }
 
-// Every trial is measured once, whatever that takes, and nobody waits for quiet repetitions for
-// hours.
+// Every trial is measured once, however long that takes, and quiet repetitions are not waited for
+// for hours.
 func TestExpected(t *testing.T) {
 	e := Effort{PerTrial: 5, Least: 8, Most: 20}
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ type Growing struct {
 }
 
 // Next returns the next n bytes; all together are at most Most. Earlier results must not be used
-// any more. The error is that of [Allocate], and nothing has changed then.
+// any more. The error is the one of [Allocate], and then nothing has changed.
 func (g *Growing) Next(n int) ([]byte, error) {
 	from, need := g.used, g.used+n
 	if g.mapping == nil || need > len(g.mapping.bytes) {

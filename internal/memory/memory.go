@@ -48,7 +48,7 @@ type Mapping struct {
 // extent is memory from the system.
 type extent struct {
 	bytes []byte  // none if it is the Go heap's
-	file  bool    // it is that of a file
+	file  bool    // it is mapped from a file
 	of    *region // it is a piece of that; else nil
 }
 

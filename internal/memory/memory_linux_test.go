@@ -165,7 +165,7 @@ func TestPopulate(t *testing.T) {
 	if has(0) {
 		t.Error("what was not asked for has memory, too")
 	}
-	// Emulators of a user's programs take advice and do nothing.
+	// User-mode emulators accept advice and do nothing.
 	if refused || !has(7*hugePage) {
 		if has(from) {
 			t.Error("there is memory, which the system gives to nobody else who asks")

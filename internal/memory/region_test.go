@@ -68,7 +68,7 @@ func mustHold(t testing.TB, b []byte, want byte) {
 	}
 }
 
-// Goroutines take and give back at the same time; each has memory of its own, and none is left.
+// Goroutines allocate and free at the same time; each has memory of its own, and none is left.
 func TestTogetherConcurrently(t *testing.T) {
 	before := Mapped()
 	var all sync.WaitGroup

@@ -164,8 +164,7 @@ func (t *Tree) Append(isa tuning.ISA, nodes segment.List, states []Node, positio
 	}
 }
 
-// Push adds a node with its rows, whose keys come after those of the tree, and merges nodes that
-// are complete.
+// Push adds a node with its rows, whose keys follow the tree's, and merges nodes that are complete.
 func (t *Tree) Push(isa tuning.ISA, n segment.Node, x Node, rows, stride int, u *Units) {
 	t.Rows = append(t.Rows, x)
 	shape, merges := append(t.Shape, n).Settle()
@@ -209,7 +208,7 @@ func (u *Units) Equal(v *Units) bool {
 // Set copies the units of others.
 func (u *Units) Set(v *Units) { u.All, u.Own = v.All, append(u.Own[:0], v.Own...) }
 
-// Merge adds rows of t, whose keys come after those of s.
+// Merge adds rows of t, whose keys follow those of s.
 func (s *State) Merge(isa tuning.ISA, t *State, rows, stride int, u *Units) {
 	var x, y [64]float32
 	together := len(x)

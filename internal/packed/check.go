@@ -212,7 +212,7 @@ func FaultOfLargest(f kernel.Format, name string, j int, largest, scale float32)
 	if scale == 0 {
 		return fmt.Sprintf("the scale of %s %d is 0, want elements as zeros have them", name, j)
 	}
-	most, end := float32(127), largest+0.5 // end is that of the numbers that become it, in scales
+	most, end := float32(127), largest+0.5 // end: numbers below it, in scales, round to largest
 	if f == kernel.I4 {
 		most, end = 117, 127.5
 		if i := slices.Index(kernel.Levels[:len(kernel.LevelBounds)], int8(largest)); i >= 0 {

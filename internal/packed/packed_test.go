@@ -97,7 +97,7 @@ func TestTokensHaveOneForm(t *testing.T) {
 	}
 }
 
-// mustKeep keeps some of the tokens of head 1, and copies those of a block.
+// mustKeep keeps some of the tokens of head 1, and copies the tokens of a block.
 func mustKeep(t *testing.T, w *Writer, s *Blocks, k, v []float32, indices []int) {
 	t.Helper()
 	var keptK, keptV []float32

@@ -166,7 +166,7 @@ func (m *model) freePages() int {
 	return n
 }
 
-// need is how many pages n more tokens take.
+// need returns how many pages n more tokens need.
 func (m *model) need(s *sequence, n int) int {
 	need := 0
 	for j := s.length; j < s.length+n; j++ {
@@ -263,7 +263,7 @@ func (m *model) replace(s *sequence, first, length int, use bool) {
 		}
 		m.spare[page], pages[first/Tokens+i] = true, page
 	}
-	if m.check(); !use { // beside each other
+	if m.check(); !use { // next to each other
 		m.spare = nil
 		m.Discard(&r)
 		return
@@ -289,7 +289,7 @@ func (m *model) check() {
 			}
 		}
 		indexes := slices.Sorted(maps.Keys(s.pages))
-		for i, index := range indexes { // from first/Tokens on, up to that of length−1
+		for i, index := range indexes { // from first/Tokens up to the index of length−1
 			page, lo, hi := s.At(i)
 			wantLo, wantHi := max(0, s.first-index*Tokens), min(Tokens, s.length-index*Tokens)
 			if page != s.pages[index] || lo != wantLo || hi != wantHi {

@@ -9,7 +9,8 @@ type Table struct {
 	length int     // tokens, with those that were dropped
 }
 
-// Len is the position after the last token, First that of the first one that was not dropped.
+// Len is the position after the last token, First the position of the first token that was not
+// dropped.
 func (t *Table) Len() int   { return t.length }
 func (t *Table) First() int { return t.first }
 
@@ -29,7 +30,8 @@ func (t *Table) At(i int) (page, lo, hi int) {
 // end is the position after the last page.
 func (t *Table) end() int { return (t.base + len(t.pages)) * Tokens }
 
-// newPages is how many pages n more tokens take beyond those of the table, however large n is.
+// newPages returns how many pages n more tokens need in addition to the table's, however large n
+// is.
 func (t *Table) newPages(n int) int {
 	room := t.end() - t.length
 	if n <= room {
