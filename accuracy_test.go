@@ -15,8 +15,8 @@ import (
 const accuracyBound = 1.25
 
 // rounding sums squared errors against float64, of the library and of the textbook in float32. The
-// noise floor is half an ULP of each number. Its square is added to the textbook's, as those of
-// independent errors are: where the textbook happens to be exact, the library need not be.
+// noise floor is half an ULP of each number. Its square is added to the textbook's, as for
+// independent errors: where the textbook happens to be exact, the library need not be.
 type rounding struct{ got, textbook, floor float64 }
 
 func (e *rounding) add(got, textbook []float32, exact []float64) {
@@ -70,7 +70,7 @@ func (m *meanRatio) root() float64 { return math.Sqrt(m.sum / float64(max(1, m.n
 type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
-	// which has the bits of all, and takes long
+	// Generic has the bits of all implementations, and is slow.
 	if few() || tuned.ISA == tuning.Generic {
 		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
@@ -191,7 +191,7 @@ func noError(t *testing.T, err error) {
 // holds for each kind of data and each number of keys, over all dimensions together; for each
 // dimension, over all numbers of keys; for a State that was cut anywhere; and for a Cache. One
 // shape alone has too few rows for it: where two keys share the weight of a row, a single rounding
-// can make its error many times that of the other rows.
+// can make its error many times as large as in other rows.
 //
 // With -v it prints the ratios of every shape, outputs before log-sum-exps.
 func TestAccuracyOverTextbook(t *testing.T) {

@@ -112,9 +112,9 @@ func mustNotAllocateInPool(t *testing.T, call func() error) {
 	}
 }
 
-// allocations counts those of some calls of f, on all processors, while the garbage collector
-// rests: it would empty the pool of scratch memory. The runtime itself allocates now and then, so
-// the least of a few counts is taken.
+// allocations counts the allocations of some calls of f, on all processors, while the garbage
+// collector rests: it would empty the pool of scratch memory. The runtime itself allocates now and
+// then, so the least of a few counts is returned.
 func allocations(calls int, f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	stockWaits()
@@ -320,7 +320,7 @@ func TestNoAllocationInPoolOverCache(t *testing.T) {
 	mustNotAllocateInPool(t, func() error { return p.AttendCache(dst, x.q, c, nil) })
 }
 
-// Options beside a call cost nothing, whichever are given: they point at nothing of their own.
+// Options of a call allocate nothing, whichever are given: they point at nothing of their own.
 func TestNoAllocationInPoolOptions(t *testing.T) {
 	shareSmallCalls(t)
 	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 5, 70, 8, 8})
@@ -402,7 +402,7 @@ func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 	})
 }
 
-// Matrices of blocks, and several matrices of one input, take no memory either.
+// Matrices of blocks, and several matrices with one input, allocate nothing either.
 func TestNoAllocationInMulMatrices(t *testing.T) {
 	const inputs = 256
 	ms := severalMatrices(t, inputs)
@@ -478,7 +478,7 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	}
 }
 
-// Parts of an engine take no memory, be they shared or not.
+// Parts of an engine allocate nothing, whether they are shared or not.
 func TestNoAllocationInRun(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		p := NewPool(n)
@@ -493,7 +493,7 @@ func TestNoAllocationInRun(t *testing.T) {
 	mustNotAllocate(t, func() error { return (*Pool)(nil).Run(0, x) })
 }
 
-// Rows takes no memory, neither for what it decodes.
+// Rows allocates nothing, not even for what it decodes.
 func TestNoAllocationInRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, m := range severalMatrices(t, 256) {
@@ -548,7 +548,7 @@ func TestNoAllocationWithBlocks(t *testing.T) {
 	})
 }
 
-// Documents take the memory of a call that there was, on the stack or not.
+// Documents use the memory of an earlier call, on the stack or not.
 func TestNoAllocationOverDocuments(t *testing.T) {
 	shareSmallCalls(t)
 	mustNotAllocate(t, func() error {

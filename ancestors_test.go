@@ -175,7 +175,7 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 			c.rows = 1 + r.IntN(min(lq*group-c.row, 150))
 			p.bound(&c)
 			from := c.lo
-			if r.IntN(2) == 0 { // as a worker that takes some of the segments
+			if r.IntN(2) == 0 { // like a worker with some of the segments
 				from += r.IntN(c.hi - c.lo)
 			}
 			mustSeePaths(t, w, &p, &c, parents, from)
@@ -183,8 +183,8 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 	}
 }
 
-// mustSeePaths compares the look at each block, from that of a key on, with the paths of the
-// chunk's queries.
+// mustSeePaths compares the visibility of each block, from the block of a key on, with the paths of
+// the chunk's queries.
 func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int, from int) {
 	t.Helper()
 	first, seen := c.firstOwn(), make([]uint64, c.rows)
@@ -222,7 +222,7 @@ func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int, fr
 	}
 }
 
-// A path through thousands of queries takes a step for each 64 of them.
+// A path through thousands of queries needs a step for each 64 of them.
 func TestLongTrees(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
@@ -386,7 +386,7 @@ func TestHiddenOwnTokens(t *testing.T) {
 	})
 }
 
-// FuzzTree: with any options beside it a tree has the bits of its mask, whatever computes it.
+// FuzzTree: with any other options a tree has the bits of its mask, however it is computed.
 func FuzzTree(f *testing.F) {
 	seedInputs(f)
 	all, operands := implementations(), new(kerneltest.Arena)

@@ -23,7 +23,7 @@ import (
 
 // sequenceUser is what one goroutine brings to calls over sequences of a store.
 type sequenceUser struct {
-	k, v  Tensor // what Append takes, and Read writes
+	k, v  Tensor // arguments of Append, and results of Read
 	q     Tensor
 	dst   Tensor
 	lse   []float32
@@ -343,8 +343,8 @@ func (w *releaseAfter) Write(x []byte) (int, error) {
 	return w.Buffer.Write(x)
 }
 
-// Tokens are those of the sequence until a call over it has ended, though it was released: here
-// while Save waits for its writer and Load for its reader.
+// Tokens stay until a call over their sequence has ended, even if that was released: here while
+// Save waits for its writer and Load for its reader.
 func TestReleaseDuringFiles(t *testing.T) {
 	g := StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 4, Pages: 6}
 	u := newSequenceUser(t, g, Block+3)
@@ -461,7 +461,7 @@ func testReleaseDuring(t *testing.T, store *Store, c sequenceMethod) {
 	mustHaveFreed(t, store)
 }
 
-// passTime takes some time.
+// passTime computes for some time.
 func passTime(r *rand.Rand, n int) {
 	for range n {
 		r.Uint64()
@@ -500,8 +500,8 @@ func (s *Sequence) pages() []int {
 	return pages
 }
 
-// attendEach is what Documents mean: a call for each document, whose results lie where those of the
-// whole do.
+// attendEach is the definition of Documents: a call for each document, with its results in their
+// place in the whole call's.
 func attendEach(dst, q, k, v Tensor, opt *Options) error {
 	o, keys := *opt, opt.KeyDocuments
 	if o.Documents, o.KeyDocuments = nil, nil; keys == nil {
@@ -668,7 +668,7 @@ func TestCallsAfterDocuments(t *testing.T) {
 		p.opt.Documents = []int{80, 80, 80}
 		small := newProblem(r, normal, shape{2, 2, 1, 80, 5, 8, 8})
 		want := small.solve(t, Attend)
-		for range 10 { // now and then the runtime takes other scratch memory
+		for range 10 { // now and then the runtime returns other scratch memory
 			p.solve(t, Attend)
 			small.same(t, "a call after documents", small.solve(t, Attend), want)
 		}

@@ -49,7 +49,7 @@ func (d *deviations) add(c *reference.Call, got *result) {
 	d.weights.add(got.weights, naive.Weights, exact.Weights)
 }
 
-// within fails the test unless the errors are at most times those of the naive algorithm.
+// within fails the test unless the errors are at most times as large as the naive algorithm's.
 func (d *deviations) within(t *testing.T, times float64, what string) {
 	t.Helper()
 	for name, part := range map[string]*deviation{"output": &d.output, "LSE": &d.lse,
@@ -61,9 +61,9 @@ func (d *deviations) within(t *testing.T, times float64, what string) {
 	}
 }
 
-// The error is at most twice that of the naive float32 algorithm, on every
-// shape and with every option. Root mean squares of some hundred rows are compared, because a
-// single row may be lucky with its roundings.
+// The error is at most twice the naive float32 algorithm's, on every shape and with every option.
+// Root mean squares of some hundred rows are compared, because a single row may be lucky with its
+// roundings.
 func TestAccuracy(t *testing.T) {
 	shapes := []shape{
 		{1, 1, 1, 16, 16, 64, 64}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 1, 100, 100, 64, 64},

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// ratio times two ways in turns and reports the median of one over the median of the other, and
-// that of their minima.
+// ratio times two functions in turns and reports the ratio of their medians, and the ratio of their
+// minima.
 func ratio(b *testing.B, way, other func() error) { ratioInTurns(b, 1, way, other) }
 
 // ratioInTurns is ratio with turns of some calls.
@@ -265,9 +265,9 @@ const coldMatrices = 1 << 30
 var fewRowsShapes = [][2]int{{896, 128}, {896, 3072}, {1024, 1024}, {1024, 3072}, {1024, 14336},
 	{2048, 128}, {2048, 3072}, {3072, 3072}, {8192, 1024}, {8192, 3072}}
 
-// BenchmarkFewRows is products of a few rows by matrices of blocks that are in no cache: calls go
-// through copies. Beside each call as many bytes are only read; the per cent is of that rate, all
-// rates are of the bytes that a matrix takes.
+// BenchmarkFewRows multiplies a few rows by matrices of blocks that are in no cache: calls cycle
+// through copies. In turns with the calls as many bytes are only read; the per cent is of that
+// rate, and all rates are of the bytes of a matrix.
 func BenchmarkFewRows(b *testing.B) {
 	arena, err := memory.Allocate(coldMatrices)
 	must(b, err)
@@ -417,7 +417,7 @@ func readAll(x []byte) {
 	readSink += s ^ t ^ u ^ v
 }
 
-// ordinaryBlocks is fileOfBlocks whose scales are not subnormal, with which products take longer.
+// ordinaryBlocks is fileOfBlocks without subnormal scales, which make products slower.
 func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
 	data := fileOfBlocks(r, typ, outputs, inputs)
 	for at := 0; typ == MXFP4 && at < len(data); at += traitsOf(typ).Bytes {
@@ -426,8 +426,8 @@ func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
 	return data
 }
 
-// BenchmarkRows is embeddings of random tokens out of a matrix, in turns with copies of rows of a
-// table of float32, which would be kept beside it.
+// BenchmarkRows reads embeddings of random tokens from a matrix, in turns with copies of rows of a
+// table of float32, which a program would keep in addition.
 func BenchmarkRows(b *testing.B) {
 	const tokens, width = 16384, 1024
 	r := random(b.Name())
@@ -574,9 +574,9 @@ func BenchmarkManyRows(b *testing.B) {
 	}
 }
 
-// ofLimit reports what calls reach of the multiply-adds of some threads, in per cent: the median of
-// turns, in which multiply-adds take as long as a call, with and without loads, which what else a
-// core does slows more.
+// ofLimit reports the rate of calls as a per cent of the rate of multiply-adds on some threads: the
+// median of turns, in which multiply-adds run as long as a call, with and without loads. Other work
+// on a core slows those with loads more.
 func ofLimit(b *testing.B, threads int, flops float64, call func() error) {
 	var parts, withLoads []float64
 	took, least, v := 2*time.Millisecond, math.Inf(1), limits.For(Implementation())
@@ -608,7 +608,7 @@ func twoWorkers(b *testing.B, pool *Pool, m *Matrix, name string, rows ...int) {
 	}
 }
 
-// BenchmarkLongPrompts is the rate of a long prompt over that of one of 1024 tokens.
+// BenchmarkLongPrompts is the rate of a long prompt divided by the rate of a prompt of 1024 tokens.
 func BenchmarkLongPrompts(b *testing.B) {
 	r := random(b.Name())
 	for _, int8 := range []bool{false, true} {
@@ -652,7 +652,7 @@ func leastTime(b *testing.B, least float64, call func() error) float64 {
 
 // BenchmarkLatent decodes one token over 8192 of multi-head latent attention, one key/value head of
 // 576 and 512 channels, from a cache whose values are part of its keys, and from one with values.
-// They take turns; ratio is the median time of the first by that of the second.
+// They alternate; ratio is the median time of the first divided by the second's.
 func BenchmarkLatent(b *testing.B) {
 	for _, kind := range allFormats {
 		for _, heads := range []int{128, 16, 1} {
@@ -754,9 +754,9 @@ func loadCores() (stop func()) {
 	return func() { ended.Store(true); all.Wait() }
 }
 
-// BenchmarkShortCalls compares a Pool of two with Attend, by what lies between calls. It reports
-// medians of both, and how many times faster the Pool is. The two take turns of a few calls, so
-// that what else the machine does meets both.
+// BenchmarkShortCalls compares a Pool of two with Attend, by the time between calls. It reports
+// medians of both, and how many times faster the Pool is. They alternate after a few calls, so that
+// both meet the same load of the machine.
 func BenchmarkShortCalls(b *testing.B) {
 	for _, s := range shortShapes {
 		for _, gap := range between {
@@ -889,7 +889,7 @@ func (p *problem) coldCall(b *testing.B, dst Tensor, of coldKind) func() error {
 	}
 }
 
-// copiesOfCache is more copies of a cache than those of the CPU hold.
+// copiesOfCache returns more copies of a cache than fit into the CPU's caches.
 func copiesOfCache(b *testing.B, p *problem, of coldKind) (copies []*Cache) {
 	for size := 0; size < coldMatrices; size += copies[0].MemoryUse() {
 		c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D,

@@ -361,8 +361,8 @@ func (c *Cache) checkFits(r ringSpan) error {
 // Keep keeps some of the last tokens of every sequence and drops the rest, as after the
 // verification of a tree of proposed tokens, of which one path is accepted: of the tokens from
 // position indices[0] on, exactly those at the positions in indices stay, moved together. The
-// result is, bit for bit, that of truncating to indices[0] and appending them again. Without
-// indices nothing changes.
+// result has the same bits as truncating to indices[0] and appending them again. Without indices
+// nothing changes.
 //
 // Indices are positions, First to Len−1, in ascending order, or the error is [ErrLength] and
 // nothing has changed.
@@ -381,8 +381,8 @@ func (c *Cache) Keep(indices []int) error {
 
 // The file of a sequence: the header (internal/file), and then for each page, from the page of the
 // first token to the page of the last, a part of the blocks of all heads, see packed.Blocks. A page
-// of a Cache has the heads of all batch entries in turn, so the file of a sequence is that of a
-// cache with a batch of 1.
+// of a Cache has the heads of all batch entries in turn, so the file of a sequence is also the file
+// of a cache with a batch of 1.
 
 // Save writes the tokens to w in a format that any machine can read with [Cache.Load], or with
 // [Sequence.Load] for a batch of 1: about as many bytes as the blocks with tokens, whatever the

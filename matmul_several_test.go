@@ -66,8 +66,8 @@ func TestMulMatrices(t *testing.T) {
 	must(t, threeWorkers().MulMatrices(nil, Tensor{}, nil, nil))
 }
 
-// Views take the strides that they take elsewhere: none for contiguous elements, Broadcast to
-// repeat, and any where a dimension is 1.
+// Views allow the same strides as elsewhere: none for contiguous elements, Broadcast to repeat, and
+// any where a dimension is 1.
 func TestMulMatricesStrides(t *testing.T) {
 	ms := severalMatrices(t, 256)
 	r := random(t.Name())

@@ -35,8 +35,8 @@ var productShapes = []productShape{
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
-// gatheredShape has more rows, steps and columns than one part has. Only products by float32 take
-// it another way than the others, see projection.gathers.
+// gatheredShape has more rows, steps and columns than one part. Only products by float32 compute it
+// in another way, see projection.gathers.
 var gatheredShape = productShape{1, 1, matmul.Rows + 1, matmul.Inner + 9, 2*matmul.Cols + 57, 1,
 	1}
 

@@ -289,7 +289,7 @@ func TestPackTransposedBroadcast(t *testing.T) {
 	}
 }
 
-// A matrix takes the memory of its type: whole panels, groups of four integers, and scales.
+// A matrix uses the memory of its type: whole panels, groups of four integers, and scales.
 func TestMatrixMemoryUse(t *testing.T) {
 	for typ, want := range map[Format]int{F32: 4 * 6 * 9 * 32, F16: 2 * 6 * 9 * 32,
 		BF16: 2 * 6 * 9 * 32, I8: 6*12*32 + 4*6*32} {
@@ -394,8 +394,8 @@ func TestMatrixTypesCheckArguments(t *testing.T) {
 // benchmarkedMatrices are projections of a small encoder and of a large language model.
 var benchmarkedMatrices = []struct{ inner, cols int }{{768, 3072}, {4096, 4096}}
 
-// BenchmarkMatrix says at which rate one row reads a matrix, beside the rate of reading as much
-// memory and doing nothing with it, and how fast many rows multiply.
+// BenchmarkMatrix reports the rate at which one row reads a matrix, the rate of only reading as
+// much memory, and how fast many rows multiply.
 func BenchmarkMatrix(b *testing.B) {
 	for _, s := range benchmarkedMatrices {
 		r := random(b.Name())

@@ -256,8 +256,8 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 	}
 }
 
-// The memory of a State is there until the end of its last call, that of merged ones and of copies,
-// too.
+// The memory of a State stays until the end of its last call, also for states that were merged or
+// copied.
 func TestMemoryOutlivesStates(t *testing.T) {
 	stop := collectAlways()
 	defer stop()
@@ -303,7 +303,7 @@ func collectAlways() (stop func()) {
 	return func() { close(done); <-over }
 }
 
-// poolOperands is what calls by way of a pool take.
+// poolOperands are the operands of a pool's calls.
 type poolOperands struct {
 	*problem
 	cache *Cache

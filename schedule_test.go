@@ -270,7 +270,7 @@ func setSequential(t *testing.T, inOrder bool, bytes int) {
 	tuned.L2, tuned.OnePanel = bytes, false
 }
 
-// Where two and three rows take one packed panel after another, few rows read packed panels of much
+// Where two and three rows read one packed panel after another, few rows read packed panels of much
 // memory in order, and the caller's keys and values as before.
 func TestScheduleReadsOnePanel(t *testing.T) {
 	setSequential(t, false, 0)
@@ -351,8 +351,7 @@ func TestSchedulePagesPanels(t *testing.T) {
 }
 
 // Three to five rows prefetch packed panels further ahead where blocks follow each other in memory,
-// as those of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a
-// store.
+// as in a cache or matrix, and exceed the L2 cache: not in pages of a store.
 func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	const d = 64 // a block is 32 KiB
 	row := tuned

@@ -16,8 +16,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// What a Pool of many workers would take, without having them: a call is divided as for so many,
-// its tasks are computed one after another on one core, and their times are played onto workers.
+// How long a Pool of many workers would need, without having the cores: a call is divided as for so
+// many workers, its tasks are computed one after another on one core, and their times are assigned
+// to simulated workers.
 
 // workCase is a call as attn bench has it, whose inputs are made when a test wants them.
 type workCase struct {
@@ -88,8 +89,8 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 	return times
 }
 
-// played is how long workers take for tasks of some times, each taking the next one when it is
-// done with one, phase by phase.
+// played returns how long workers need for tasks of some times, phase by phase, if each worker
+// starts the next task when it has finished one.
 func played(phases [][]time.Duration, workers int) (all time.Duration) {
 	for _, tasks := range phases {
 		free := make([]time.Duration, workers)
@@ -116,7 +117,7 @@ func sumOf(phases [][]time.Duration) (all time.Duration) {
 	return all
 }
 
-// workCases are those of attn bench, and matrices of floats.
+// workCases returns the cases of attn bench, and matrices of floats.
 func workCases() (all []workCase) {
 	attend := func(name string, s shape, opt Options, keys, values Format, cached bool) {
 		all = append(all, workCase{name, func(tb testing.TB) workCall {
@@ -226,8 +227,8 @@ func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)
 	}}
 }
 
-// taskWork is what the tasks of a call of Attend take by the estimate of operations, in rows of all
-// keys, what is done for each chunk again included.
+// taskWork estimates the operations of the tasks of an Attend call, in rows of all keys, including
+// what each chunk repeats.
 func taskWork(j *attention) (tasks []time.Duration) {
 	p := &j.plan
 	for i := range j.tasks {
@@ -245,7 +246,7 @@ func taskWork(j *attention) (tasks []time.Duration) {
 	return tasks
 }
 
-// By the estimate of operations many workers take little longer than their share of a long call:
+// By the estimate of operations many workers need little more time than their share of a long call:
 // prefill, causal or not, few long heads, and one latent vector for all heads.
 func TestSharesOfManyWorkers(t *testing.T) {
 	for _, c := range []struct {
@@ -292,8 +293,8 @@ var workBounds = map[string]float64{
 	"matrix I8, 4 rows": 1.09, "matrix Q4_0, 4 rows": 1.07, "MatMul, 512 rows": 1.37,
 }
 
-// A call that is divided for 16 workers takes hardly more processor time than that of one worker.
-// They have one core, so that a busy machine changes both alike: what is left is the division.
+// A call that is divided for 16 workers needs hardly more processor time than with one worker. They
+// have one core, so that a busy machine changes both alike: the difference is the division.
 func TestWorkOfManyWorkers(t *testing.T) {
 	const (
 		most  = 1.04
@@ -343,9 +344,9 @@ func TestWorkOfManyWorkers(t *testing.T) {
 	}
 }
 
-// BenchmarkDivision is, for calls of so many workers that each has 300 µs of work, the time of all
-// tasks on one core over that of the call by one worker (work), and how long so many workers would
-// take over their share of that (span).
+// BenchmarkDivision is for calls of so many workers that each has 300 µs of work: the time of all
+// tasks on one core divided by the time of the call with one worker (work), and the time of so many
+// workers divided by their share of it (span).
 func BenchmarkDivision(b *testing.B) {
 	for _, of := range workCases() {
 		var c *workCall

@@ -160,7 +160,7 @@ func TestConventionDefaultScale(t *testing.T) {
 	})
 }
 
-// The softcap takes the scaled score; bias and ALiBi are added to what it returns.
+// The softcap applies to the scaled score; bias and ALiBi are added to its result.
 func TestConventionSoftcapBeforeBias(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k, v := scores([]float32{4})
@@ -176,7 +176,7 @@ func TestConventionSoftcapBeforeBias(t *testing.T) {
 	})
 }
 
-// A sink is not capped, takes its share of the weights, and is not in the LSE.
+// A sink is not capped, has its share of the weights, and is not in the LSE.
 func TestConventionSinkOutsideSoftcapAndLSE(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k, v := scores([]float32{0, 0})
@@ -416,7 +416,7 @@ func TestNaNValueUnderOverflow(t *testing.T) {
 	}
 }
 
-// nanUnderOverflow computes the problem in all ways and with masks that take the marked key from
+// nanUnderOverflow computes the problem in all ways, and with masks that hide the marked key from
 // some neighbours.
 func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool,
 	overflows func(h, i int) bool) {
@@ -455,7 +455,7 @@ func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool,
 	}
 }
 
-// optionSetters set options to what every call of five queries of two heads and five keys takes.
+// optionSetters set options that fit every call of five queries of two heads and five keys.
 var optionSetters = []struct {
 	name string
 	set  func(o *Options)
@@ -486,7 +486,7 @@ var optionSetters = []struct {
 	{"Weights", func(o *Options) { o.Weights = zeros(1, 2, 5, 5) }},
 }
 
-// callsWithOptions are calls that take options.
+// callsWithOptions returns the calls that have options.
 func callsWithOptions(t *testing.T) map[string]func(o *Options) error {
 	r := random("options")
 	q, k := tensor(r, normal, 1, 2, 5, 8), tensor(r, normal, 1, 1, 5, 8)
@@ -575,8 +575,8 @@ func refusals(t *testing.T, heading string) map[[2]string]error {
 	return all
 }
 
-// The tables of what does not go together are what calls do: every pair of options, in every call
-// that takes both alone.
+// The tables of options that do not go together agree with the calls: for every pair of options, in
+// every call that accepts both alone.
 func TestOptionsThatDoNotGoTogether(t *testing.T) {
 	pairs := refusals(t, "### Options that do not go together")
 	calls := refusals(t, "### Options that a call does not take")

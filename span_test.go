@@ -17,9 +17,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// The scratch of a worker fits the L2 cache, whatever the lengths.
-// Spans of several blocks give the bits of one block after another, with every option. Few rows
-// take such spans.
+// The scratch of a worker fits the L2 cache for any lengths. Spans of several blocks give the same
+// bits as one block after another, with every option. Few rows have such spans.
 func TestSpanOfBlocks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r, several, full := random("spans of blocks"), 0, 0
@@ -111,7 +110,7 @@ func (p *problem) hasStepsOver(t *testing.T, k, v Tensor) bool {
 	return s.blocks > 0 && s.step < Block
 }
 
-// Scores of more rows than a tile has are kept, and those of too many are not. Of all heads, only
+// Scores of more rows than a tile are kept, and scores of too many rows are not. Of all heads, only
 // the last one does not see all keys: the first one's value is NaN.
 func TestSpanOfStepsOfManyRows(t *testing.T) {
 	forEach(t, func(t *testing.T) {
@@ -331,8 +330,8 @@ func TestScratchFitsTheCache(t *testing.T) {
 	}
 }
 
-// The tree of segments takes memory for those that rows see, and not for all that a view that
-// repeats its keys pretends to have.
+// The tree of segments has memory for the segments that rows see, not for all keys that a view with
+// repeated keys appears to have.
 func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 	q, dst := zeros(1, 1, 5, 8), zeros(1, 1, 5, 8)
 	x := repeated(make([]float32, 8), 1, 1, maxLength, 8)
@@ -356,7 +355,7 @@ func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 	}
 }
 
-// States of the tree change places with each other, and with those of calls of other sizes.
+// States of the tree change places with each other, and with states of calls of other sizes.
 func TestScratchOfTheTreeServesAllCalls(t *testing.T) {
 	defer func(f func() any) { scratches = sync.Pool{New: f} }(scratches.New)
 	r := random("scratch of the tree")
@@ -408,8 +407,7 @@ func TestScratchOfOtherCallsDoesNotMatter(t *testing.T) {
 	})
 }
 
-// randomCall returns a call of one of four functions, of random size, which takes its scratch from
-// newScratch.
+// randomCall returns a call of one of four functions, of random size, with scratch from newScratch.
 func randomCall(t *testing.T, r *rand.Rand, function int,
 	large bool) func(newScratch func() any) []float32 {
 	s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(150), 1 + r.IntN(100),

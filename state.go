@@ -138,7 +138,7 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 
 // load copies the rows of a chunk out of a node.
 func (s *State) load(dst, node *online.State, p *plan, c *chunk) {
-	dst.Overwrite = false // its outputs continue those of the node
+	dst.Overwrite = false // its outputs continue the node's
 	for r := range c.heads * c.rows {
 		dst.CopyRow(r, p.oStride, node, p.rowIndex(c, r), s.d, s.d)
 	}
@@ -268,7 +268,7 @@ func (s *State) finish(p *plan) {
 	scratches.Put(w)
 }
 
-// unitsOf sets the units of scratch to those of a chunk's rows.
+// unitsOf sets the units of scratch to the units of a chunk's rows.
 func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 	w.units.All, w.units.Own = p.unit, w.units.Own[:0]
 	if len(s.units.Own) > 0 {

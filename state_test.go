@@ -99,7 +99,7 @@ func (c *stateCase) finish(t testing.TB, what string, s *State) {
 	mustEqualBits(t, what+": LSE", lse, c.wantLSE)
 }
 
-// stateCases are calls with every option that an Update takes.
+// stateCases are calls with every option of Update.
 func stateCases(t testing.TB) []*stateCase {
 	r := random("states")
 	lk := 2*Segment + 3*Block + 9
@@ -121,7 +121,7 @@ func stateCases(t testing.TB) []*stateCase {
 	return cases
 }
 
-// A state takes any key of a sequence as its first, wherever the queries are: Offset, counted from
+// A state may begin with any key of a sequence, wherever the queries are: Offset, counted from
 // there, may be twice as far as in a call.
 func TestStateOffsets(t *testing.T) {
 	r := random("state offsets")
@@ -520,7 +520,7 @@ func hostile(t testing.TB, data []byte) {
 	}
 }
 
-// The zero State has no binary form, but can take one.
+// The zero State has no binary form, but can read one.
 func TestStateZeroHasNoBinaryForm(t *testing.T) {
 	var s State
 	if data, err := s.MarshalBinary(); data != nil || !errors.Is(err, ErrShape) {
@@ -962,8 +962,8 @@ func (p *travelPlay) travel(s *State) *State {
 	return &other
 }
 
-// A State carries units within float32, the smallest of which is that of the smallest query, and
-// refuses others.
+// A binary State keeps units within float32, the smallest of which is the unit of the smallest
+// query, and others are refused.
 func TestStateUnitsTravel(t *testing.T) {
 	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)

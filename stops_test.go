@@ -26,7 +26,7 @@ type longCall struct {
 var longCalls = []func(t *testing.T) []longCall{sliceCalls, attentionCalls, pooledCalls, cacheCalls,
 	wideCacheCalls, sequenceCalls, matrixCalls, blockCalls, stateCalls, wideStateCalls}
 
-// shortFunctions take no longer for more memory, or do what others do that are measured.
+// shortFunctions are not slower for more memory, or call other functions that are measured.
 const shortFunctions = `BHLD BLHD Rows View.Strides View.Slice View.Heads View.Row
 	Implementation NewPool Pool.Close NewCache Cache.Config Cache.MemoryUse Cache.Close Cache.Len
 	Cache.First Cache.Reset Cache.Truncate Cache.DropBefore NewStore Store.Config Store.FreePages
@@ -80,7 +80,7 @@ type dotWorker []float32
 
 func (w dotWorker) Work(int) { Dot(w, w) }
 
-// wide is a dimension of heads whose blocks take milliseconds to copy.
+// wide is a dimension of heads whose blocks need milliseconds to copy.
 const wide = 65536
 
 // attentionCalls are of heads of usual and of large dimension, with and without options.
@@ -354,7 +354,7 @@ func closed(m *Matrix, err error) error {
 func stateCalls(t *testing.T) []longCall     { return stateCallsOf(t, 32768, 128) }
 func wideStateCalls(t *testing.T) []longCall { return stateCallsOf(t, 64, wide) }
 
-// stateCallsOf are over so many rows of a dimension that a state takes megabytes.
+// stateCallsOf are over so many rows of a dimension that a state has megabytes.
 func stateCallsOf(t *testing.T, rows, d int) (calls []longCall) {
 	p := newProblem(random("stops"), normal, shape{1, 1, 1, rows, 1, d, d})
 	filled := func() *State {

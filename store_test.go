@@ -149,7 +149,7 @@ func (p *storePlay) step() {
 // length is the model's.
 func (s *modelSequence) length() int { return s.model.k.L }
 
-// take gives a model the tokens of another one.
+// take copies the tokens of another model.
 func (s *modelSequence) take(t *modelSequence) {
 	s.first = t.first
 	s.model.k, s.model.v = contiguous(t.model.k), contiguous(t.model.v)
@@ -166,7 +166,7 @@ func (s *modelSequence) add(k, v Tensor) {
 	s.model.k, s.model.v = afterEachOther(s.model.k, k), afterEachOther(s.model.v, v)
 }
 
-// afterEachOther is the rows of one tensor and then those of another.
+// afterEachOther returns the rows of one tensor, then those of another.
 func afterEachOther(a, b Tensor) Tensor {
 	x := zeros(a.B, a.H, a.L+b.L, a.D)
 	for h := range x.H {
@@ -871,8 +871,7 @@ func TestSequencesShareItems(t *testing.T) {
 	}
 }
 
-// Any number of goroutines may work on sequences of their own, forks of one prompt, beside each
-// other.
+// Any number of goroutines may use sequences of their own, forks of one prompt, at the same time.
 func TestStoreHasManyCallers(t *testing.T) {
 	soak(t, 4, 30, 0)
 }
@@ -999,7 +998,7 @@ func soakCheck(s *Sequence, r *rand.Rand) error {
 	return nil
 }
 
-// A store takes as much memory as a cache of as many tokens.
+// A store uses as much memory as a cache of as many tokens.
 func TestStoreMemoryUse(t *testing.T) {
 	for _, kind := range allFormats {
 		store, err := NewStore(StoreConfig{KVHeads: 3, HeadDim: 24, ValueDim: 40, Pages: 5, Format: kind})

@@ -34,7 +34,7 @@ func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	return s
 }
 
-// kept is values as Append and Read take them.
+// kept returns values in the form of Append and Read.
 func (g StoreConfig) kept(v Tensor) Tensor {
 	if g.ValuesInKeys {
 		return Tensor{}
@@ -475,7 +475,7 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// brokenWriter takes a number of bytes, and then fails, or says nothing.
+// brokenWriter accepts a number of bytes, then fails, or writes less without an error.
 type brokenWriter struct {
 	left int
 	err  error
@@ -654,7 +654,7 @@ func mustBeOneOf(t testing.TB, err error, kinds ...error) error {
 	return kinds[i]
 }
 
-// What the first byte of FuzzReadSequence says beside the type.
+// The first byte of FuzzReadSequence: the type, and these flags.
 const (
 	repaired = 1 << 3
 )
@@ -686,8 +686,8 @@ func setInteger(f Format, x []byte, i, to int) {
 	x[i] = byte(int8(to))
 }
 
-// Integers and scales that no token becomes are refused, whatever the checksums say: a scale of 0
-// beside elements, and a scale that is too large for them.
+// Integers and scales that no token has are refused, whatever the checksums say: a scale of 0 for
+// elements other than 0, and a scale that is too large for them.
 func TestFilesOfIntegersThatNoTokenBecomes(t *testing.T) {
 	for _, f := range []Format{I8, I4} {
 		for _, latent := range []bool{false, true} {
@@ -786,7 +786,7 @@ func newCacheOf(t testing.TB, g CacheConfig, n int) *Cache {
 	return c
 }
 
-// kept is values as Append and Read take them.
+// kept returns values in the form of Append and Read.
 func (g CacheConfig) kept(v Tensor) Tensor {
 	if g.ValuesInKeys {
 		return Tensor{}
@@ -871,7 +871,7 @@ func TestCacheFile(t *testing.T) {
 	})
 }
 
-// A sequence's file is that of a cache with a batch of 1, both ways.
+// A sequence's file is also the file of a cache with a batch of 1, both ways.
 func TestCacheFileIsASequences(t *testing.T) {
 	for _, kind := range allFormats {
 		for i, n := range []int{0, 64, 131} {
@@ -1029,7 +1029,8 @@ func TestCacheFileBroken(t *testing.T) {
 	c.unchanged(t)
 }
 
-// A file that claims many tokens takes memory as they come, also beside those of a large cache.
+// A file that claims many tokens allocates memory as they come, also next to the memory of a large
+// cache.
 func TestCacheFileTakesMemoryAsItComes(t *testing.T) {
 	g := CacheConfig{Batch: 1, KVHeads: 8, HeadDim: 128, ValueDim: 128, Capacity: 1 << 12}
 	c := newCacheOf(t, g, 1)
@@ -1049,9 +1050,8 @@ func TestCacheFileTakesMemoryAsItComes(t *testing.T) {
 	}
 }
 
-// FuzzReadCache: what is read can be used, and is written again as it was; what is not leaves
-// everything as it is. The first byte is that of FuzzReadSequence, and says whether the cache has
-// tokens.
+// FuzzReadCache: a cache that is read can be used, and is written again unchanged; an error changes
+// nothing. The first byte is as in FuzzReadSequence, and also says whether the cache has tokens.
 func FuzzReadCache(f *testing.F) {
 	const filled = 1 << 4
 	config := func(b byte) CacheConfig {

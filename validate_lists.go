@@ -65,7 +65,7 @@ func (p *plan) checkLists() error {
 			queries = p.queryLens[b]
 		}
 		if b > 0 && p.lists.SB == 0 && p.queryLens == nil {
-			return nil // the lists are those of the first entry
+			return nil // all entries have the same lists
 		}
 		if err := p.checkListsOf(b, 0, queries, p.lk); err != nil {
 			return err

@@ -480,8 +480,9 @@ func TestQuickValidIsValid(t *testing.T) {
 	}
 }
 
-// The quick way to validate a call knows every field of Options: those that it takes make the plan
-// that the thorough way makes, and with any other it is not taken. A new field needs a value here.
+// The quick way to validate a call knows every field of Options: for fields that it accepts it
+// makes the same plan as the thorough way, and with any other field it is not used. A new field
+// needs a value here.
 func TestQuickValidKnowsAllOptions(t *testing.T) {
 	values := map[string]any{
 		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": Window{2, 3},

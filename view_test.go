@@ -220,7 +220,7 @@ func TestViewsPanicOutOfRange(t *testing.T) {
 	}
 }
 
-// Dimensions of 1, and views without elements, take any strides; the zero View is no argument.
+// Dimensions of 1, and views without elements, allow any strides; the zero View is no argument.
 func TestStridesThatDoNotMatter(t *testing.T) {
 	odd := []int{-1, -7, 0, 1, math.MinInt, math.MaxInt}
 	want := slices.Clone(zeros(1, 1, 1, 3).Data)

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
-// What a query sees is said in several ways, and each composition of them means what one mask of
-// pairs says: beside it a document is a call of its own, and a list is what is gathered.
+// Several options say what a query sees, and each combination of them means the same as one mask of
+// pairs. A document means a call of its own, and a list means the keys that it gathers.
 
 // composition is a problem in which several options hide keys, and what they leave.
 type composition struct {
@@ -26,8 +26,8 @@ type composition struct {
 	ways []string // that hide something
 }
 
-// hiders are the ways to hide keys: each draws options, and takes the pairs that these hide out of
-// what is seen. A way with a state of its own draws it from what the others have left alone.
+// hiders are the ways to hide keys: each draws options, and removes the pairs that these hide from
+// what is seen. A way with a state of its own draws it from what the others have left.
 var hiders = []hider{
 	{"positions", (*composition).hideByPosition},
 	{"Mask", (*composition).hideByMask},
@@ -40,7 +40,7 @@ type hider struct {
 	hide func(c *composition, r *rand.Rand)
 }
 
-// loners are the ways of which a call has one at most, and those that it does not take beside.
+// loners are the ways of which a call has at most one, with the kind of ways that each excludes.
 var loners = []struct {
 	hider
 	without string
@@ -50,8 +50,8 @@ var loners = []struct {
 	{hider{"Keys", (*composition).hideByLists}, "Blocks"},
 }
 
-// compose draws a problem of a shape, which what hides may make smaller, finite if a cache of
-// integers is to take it.
+// compose draws a problem of a shape, which hiders may make smaller. It is finite if a cache of
+// integers is to hold it.
 func compose(r *rand.Rand, s shape) *composition {
 	one := r.IntN(2 * len(loners))
 	ways, without := hiders, ""
@@ -117,8 +117,8 @@ func (c *composition) drawScores(r *rand.Rand) {
 	}
 }
 
-// drawSlopes draws slopes where what is expanded can say what they mean: no tree, and with lists
-// only beside nothing else that changes scores.
+// drawSlopes draws slopes where the expanded mask can express them: without a tree, and with lists
+// only if nothing else changes scores.
 func (c *composition) drawSlopes(r *rand.Rand) {
 	o := &c.opt
 	if o.Tree != nil || !o.Keys.none() && !o.Bias.none() {
@@ -129,7 +129,7 @@ func (c *composition) drawSlopes(r *rand.Rand) {
 	}
 }
 
-// hide takes pairs out of what is seen.
+// hide removes pairs from what is seen.
 func (c *composition) hide(hidden func(b, h, i, j int) bool) {
 	for at := range c.seen.B * c.seen.H * c.seen.L {
 		b, h, i := at/c.seen.L/c.seen.H, at/c.seen.L%c.seen.H, at%c.seen.L
@@ -438,7 +438,7 @@ func (c *composition) meaning(t testing.TB, attend attender) *result {
 	return x.solve(t, attend)
 }
 
-// takes reports whether a way to attend can say the problem; sequences without the keys that
+// takes reports whether a way to attend can express the problem; sequences without the keys that
 // KeyLens hides refuse lists that name them.
 func (c *composition) takes(way string) bool {
 	switch {
@@ -465,7 +465,7 @@ func (c *composition) compare(t testing.TB, r *rand.Rand, a *kerneltest.Arena) {
 	one := poisoned.solveStrided(t, r, a, Attend)
 	c.same(t, c.title("Attend"), one, want)
 	c.same(t, c.title("Pool and one goroutine"), poisoned.solveStrided(t, r, a, attendPooled), one)
-	stored := c.problem // what caches of integers take is finite
+	stored := c.problem // values for caches of integers are finite
 	if r.IntN(2) == 0 {
 		stored = c.poisoned(1000)
 	}

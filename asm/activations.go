@@ -60,7 +60,7 @@ func (p *program) activationConstants() activationRegs {
 	return r
 }
 
-// map1 is dst = f(x): f takes the argument in e.keep.
+// map1 computes dst = f(x): f gets the argument in e.keep.
 func (p *program) map1(name string, f func(s span, r activationRegs) []Vec) {
 	const dst, x, n = R0, R1, R2
 	p.kernelLike("activateGeneric", name, 0, "dst x n xAhead dstAhead", "")

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
-// programs are those of all generated files.
+// programs returns the programs of all generated files.
 func programs(t *testing.T) map[string]*program {
 	all := map[string]*program{}
 	for file, emit := range families {
@@ -54,7 +54,7 @@ func TestGeneratedGoIsCurrent(t *testing.T) {
 	}
 }
 
-// The sizes that the generator repeats are those of the package.
+// The sizes in the generator are the same as in the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	values, err := constants.Read("../internal/kernel/layout.go")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 //
 // A tile of up to 2 rows has 16 columns, one of up to 5 rows 8: 16 or 20 chains.
 
-// Registers by role, beside those of tile.go.
+// Registers by role, in addition to those of tile.go.
 const (
 	pairGroups    = R6  // groups of inputs,
 	pairLeft      = R13 // and those left

@@ -33,7 +33,7 @@ func TestTileWords(t *testing.T) {
 	checkWords(t, "+amx-tile,+amx-int8,+amx-bf16", words, want)
 }
 
-// The words of macros of AVX-VNNI are what the comments beside them say, and the names.
+// The words of AVX-VNNI's macros agree with the comments next to them, and with their names.
 func TestVNNIWords(t *testing.T) {
 	for _, file := range []string{"../internal/kernel/integers/integers_amd64.s",
 		"../internal/kernel/int4/int4_amd64.s",

@@ -88,7 +88,7 @@ func TestFailureLeavesFile(t *testing.T) {
 	}
 }
 
-// The sizes that the generator repeats are those of the package.
+// The sizes in the generator are the same as in the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
 		"../internal/kernel/layout.go": {"MaximaLanes": lanes, "Block": block, "Panel": panel,

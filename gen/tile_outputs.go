@@ -7,8 +7,8 @@ import (
 )
 
 // The start of outputs: tiles multiply the numbers at an address by factors. To start with 0 the
-// address is that of zeros, and to start with the outputs unchanged the factors are 1, which
-// changes no bit. So one code path serves all three.
+// address is one of zeros; to start with the outputs unchanged the factors are 1, which changes no
+// bit. So one code path serves all three.
 const (
 	mostFactors = 12                  // rows of a tile
 	mostZeros   = wholePanels * panel // columns of a tile

@@ -121,7 +121,8 @@ func TestBenchMeasuresImplementations(t *testing.T) {
 	}
 }
 
-// By default all cases take two minutes at most, and a slow implementation is said to take longer.
+// By default all cases need two minutes at most, and the announcement for a slow implementation is
+// longer.
 func TestAnnouncement(t *testing.T) {
 	var text strings.Builder
 	m := measurement{Meter: measure.NewMeter(attn.Implementation(), effortOf(defaultTime), nil),

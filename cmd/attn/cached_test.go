@@ -61,7 +61,8 @@ func TestRunOverCache(t *testing.T) {
 	}
 }
 
-// Slices of few rows and few heads, and weights of a picture, are those of one call over one cache.
+// Slices of few rows and few heads, and the weights of a picture, are the same as of one call over
+// one cache.
 func TestSlicesOverCache(t *testing.T) {
 	const b, h, kv, lq, lk, d = 2, 4, 2, 21, 90, 8
 	f := newFolder(t)

@@ -79,7 +79,7 @@ func TestTargetRefusedEarly(t *testing.T) {
 	}
 }
 
-// Where file systems take a and A for the same letter, two outputs must not differ in that alone.
+// Where a file system does not distinguish a from A, two outputs must not differ in that alone.
 func TestCaseOfOutputs(t *testing.T) {
 	defer func(old bool) { foldsCase = old }(foldsCase)
 	for _, foldsCase = range []bool{false, true} {

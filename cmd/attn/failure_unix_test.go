@@ -175,7 +175,7 @@ func TestSignalEndsAChild(t *testing.T) {
 }
 
 // benchInGroup starts a benchmark in a process group of its own, as a shell does, and waits until
-// it says how long that takes.
+// it announces its duration.
 func benchInGroup(t *testing.T, args ...string) (bench *exec.Cmd, stdout, stderr *syncBuffer) {
 	t.Helper()
 	bench = exec.Command(os.Args[0], append([]string{"bench", "-run", "^tiny$", "-isa", "generic",
@@ -236,7 +236,7 @@ func TestBenchEndsItsChild(t *testing.T) {
 // A benchmark that is interrupted prints what it has measured, says so in a line, and ends with the
 // status of an interrupt. As on a terminal, its child gets the interrupt, too.
 func TestBenchEndsEarly(t *testing.T) {
-	wait := 4 * time.Second // of which limits of the machine take about 3, and then 3 the case
+	wait := 4 * time.Second // about 3 s for the limits of the machine, then 3 for the case
 	for _, x := range []struct {
 		signal syscall.Signal
 		status int

@@ -182,7 +182,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The whole text of help is that of -h, for every command.
+// The text of help is the text of -h, for every command.
 func TestHelp(t *testing.T) {
 	for name := range program().Commands {
 		_, want, _ := call(name, "-h")
@@ -253,7 +253,7 @@ func TestWrongImplementation(t *testing.T) {
 	}
 }
 
-// What nobody needs here would take most of the time until the demo has been compiled.
+// Packages that the command does not need would be most of the time to compile the demo.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

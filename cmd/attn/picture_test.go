@@ -51,8 +51,8 @@ func TestPictureFormats(t *testing.T) {
 	}
 }
 
-// An SVG file is XML, with the labels as text, and images whose type is what they are and whose
-// size is that of the map.
+// An SVG file is XML, with labels as text, and images of the declared type and of the size of the
+// map.
 func TestSVG(t *testing.T) {
 	f := pictureFolder(t, "one", "<two>", "th&ree", "\x01four", "\xfffive", "si\ufffex")
 	if status, _, stderr := f.run("-png", "@h.svg", "-labels", "@l.txt"); status != 0 ||

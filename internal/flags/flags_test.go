@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What takes no arguments refuses them, and a command may have help of its own.
+// A command without arguments refuses them, and a command may have help of its own.
 func TestParseAll(t *testing.T) {
 	set := flag.NewFlagSet("command", flag.ContinueOnError)
 	if err := ParseAll(set, []string{"text"}, nil); err == nil ||

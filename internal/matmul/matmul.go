@@ -419,7 +419,7 @@ func (m *Matrix) checkMatMul(dst, a *views.Tensor, bias []float32) error {
 // its first row among the rows of inputs
 type projection struct {
 	inputs *preparation
-	at     int // the first of its rows among those of the inputs
+	at     int // the index of its first row among the inputs
 
 	m    *Matrix
 	bias []float32 // or nil

@@ -125,7 +125,7 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 	}
 }
 
-// Where two and three rows take one packed panel after another, few rows read packed panels of much
+// Where two and three rows read one packed panel after another, few rows read packed panels of much
 // memory in order.
 func TestMatrixReadsOnePanel(t *testing.T) {
 	setReads(t, false, 0)
@@ -153,8 +153,8 @@ func TestMatrixPrefetchesARun(t *testing.T) {
 	}
 }
 
-// What decoding takes counts where work is shared among workers: most of the time of few rows, and
-// little of that of many.
+// The time of decoding counts where work is shared among workers: for few rows it is most of the
+// time, for many little of it.
 func TestDecodingCounts(t *testing.T) {
 	const inputs, outputs = 512, 1024
 	data := make([]byte, outputs*inputs/256*blocks.Q4_K.Traits().Bytes)

@@ -18,7 +18,8 @@ const (
 	tileCols = pairs.TileCols
 )
 
-// Rows of a call, two panels and the inputs that stay in a cache are what a call may take.
+// The rows of a call, two panels and the inputs that stay in a cache fit the bounds of a kernel's
+// call.
 const _ = uint(pairs.TileProducts - Rows*tileCols*tiledInputs)
 
 // pairTiles reports whether the product goes through tiles of bfloat16.

@@ -99,8 +99,8 @@ func run(command []string) (status int, err error) {
 	}
 }
 
-// stopAtSizes writes illegal instructions over those that give tiles their sizes, and take them:
-// where there is AMX these are legal whether it was asked for or not.
+// stopAtSizes overwrites the instructions that set the sizes of tiles by illegal ones, and handles
+// them: where AMX exists they are legal whether it was asked for or not.
 func stopAtSizes(pid int, program string) error {
 	file, err := elf.Open(program)
 	if err != nil {

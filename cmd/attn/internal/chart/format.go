@@ -67,7 +67,7 @@ var svgImages = strings.NewReplacer(
 // WriteTo writes the file.
 func (c svgCanvas) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	c.Canvas.WriteTo(&b) // memory takes everything
+	c.Canvas.WriteTo(&b) // writing to memory does not fail
 	n, err := svgImages.WriteString(w, b.String())
 	return int64(n), err
 }

@@ -114,8 +114,7 @@ func TestHeaderSpellings(t *testing.T) {
 	}
 }
 
-// Masks are of bool, or of integers that are 0 and 1. NumPy takes any byte but 0 of a bool for
-// true.
+// Masks are of bool, or of integers that are 0 and 1. In NumPy any byte of a bool except 0 is true.
 func TestReadBool(t *testing.T) {
 	bigEndian := []byte{0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}
 	for descr, content := range map[string]any{
