@@ -96,8 +96,8 @@ func (m *Model) loadHead(b *builder) {
 		return
 	}
 	m.noVector = fmt.Errorf("%s: architectures is %q, which scores texts or pairs of texts, as "+
-		"cross-encoders do, and has no embeddings, want Rerank, or a modules.json that says how to make "+
-		"embeddings", configJSON, f.Architectures)
+		"cross-encoders do, and has no embeddings, want Classify, Scores or Rerank, or a "+
+		"modules.json that says how to make embeddings", configJSON, f.Architectures)
 	if !has || scoresTexts && !f.is(labelsTexts) {
 		b.Check("", m.noVector)
 		return

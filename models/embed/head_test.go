@@ -191,13 +191,13 @@ func TestCrossEncoderFiles(t *testing.T) {
 		t.Errorf("the score is %v, want %v, which the sigmoid makes of %v", through[0], want, plain[0])
 	}
 	if _, err := m.Encode([]string{"cat"}); err == nil ||
-		!strings.Contains(err.Error(), "has no embeddings, want Rerank") {
+		!strings.Contains(err.Error(), "has no embeddings, want Classify") {
 		t.Errorf("vectors of a cross-encoder: %v", err)
 	}
 	for want, more := range map[string]map[string]any{
 		`activation_fn is "torch.Softmax", want Sigmoid or Identity`: {
 			"sbert_ce_default_activation_function": "torch.Softmax"},
-		"want Rerank, or a modules.json": {"architectures": []string{"BertForQuestionAnswering"}},
+		"or Rerank, or a modules.json": {"architectures": []string{"BertForQuestionAnswering"}},
 	} {
 		k := bert
 		k.config = maps.Clone(k.config)

@@ -13,12 +13,13 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// EncodeImages returns a vector of Dimensions numbers for each image, for models of CLIP, SigLIP,
-// DINOv2 and ViT. With CLIP and SigLIP, Encode makes vectors of texts for the same space. Vectors
-// have length 1 only with Options.Normalize, or if modules.json says so. Images are resized and
-// cropped by preprocessor_config.json, with the same numbers as Pillow; alpha is dropped, and EXIF
-// orientation is not applied. An image has at most 16384 pixels on a side and 2²⁶ in all. Images
-// must not change during the call.
+// EncodeImages returns a vector of Dimensions numbers for each image, such as image.Decode returns,
+// for models of CLIP, SigLIP, DINOv2 and ViT. With CLIP and SigLIP, Encode makes vectors of texts
+// for the same space. [Model.Similarity] compares vectors; they have length 1 only with
+// Options.Normalize, or if modules.json says so. Images are resized and cropped by
+// preprocessor_config.json, with the same numbers as Pillow; alpha is dropped, and EXIF orientation
+// is not applied. Sides have 1 to 16384 pixels, and an image has at most 2²⁶. Images must not change
+// during the call.
 func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
 	if err := m.checkImages(images); err != nil {
 		return nil, err
@@ -31,8 +32,9 @@ func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
 	return rowsOf(dst, len(images), n), nil
 }
 
-// ClassifyImages returns a row of probabilities for each image, one for each of the Labels, as
-// [Model.Classify] does for texts. The model's class must be ViTForImageClassification.
+// ClassifyImages returns a row of probabilities for each image, one for each of the Labels, by
+// problem_type as [Model.Classify] does for texts. The model's class must be
+// ViTForImageClassification. Images are those that [Model.EncodeImages] reads.
 func (m *Model) ClassifyImages(images []image.Image) ([][]float32, error) {
 	if err := m.checkImages(images); err != nil {
 		return nil, err
@@ -69,7 +71,7 @@ func (m *Model) checkImages(images []image.Image) error {
 }
 
 // errNoTexts is the error of methods for texts.
-var errNoTexts = errors.New("it reads images only, want EncodeImages")
+var errNoTexts = errors.New("it reads images only, want EncodeImages or ClassifyImages")
 
 // computeImages writes vectors or logits to dst, a row for each image, batch by batch.
 func (m *Model) computeImages(dst []float32, images []image.Image, out output) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -512,6 +513,8 @@ func TestImagesMisuse(t *testing.T) {
 	_, classes := mustOpen(t, writeImagesPath(t, dinoImageTest(0, false, rectangle{12, 12})),
 		Options{}).ClassifyImages([]image.Image{fine})
 	_, texts := m.Encode([]string{"a"})
+	badPalette := image.NewPaletted(image.Rect(0, 0, 3, 2), color.Palette{color.White, color.Black})
+	badPalette.Pix[0], badPalette.Pix[2] = 3, 2
 	_, ranks := m.Rerank("a", []string{"b"})
 	_, entities := m.Entities([]string{"a"}, Simple)
 	_, longer := Open(path, Options{MaxTokens: 7})
@@ -520,7 +523,12 @@ func TestImagesMisuse(t *testing.T) {
 		err  error
 		want string
 	}{
-		{encodes(m, fine, nil), "images[1] is nil"},
+		{encodes(m, fine, nil), "images[1] is nil"}, {encodes(m, (*image.RGBA)(nil)), "images[0] is nil"},
+		{encodes(m, image.NewPaletted(image.Rect(2, 3, 5, 9), nil)),
+			"images[0] has a pixel of color 0, and its palette has 0 colors"},
+		{encodes(m, fine, badPalette.SubImage(image.Rect(1, 0, 3, 2))),
+			"images[1] has a pixel of color 2, and its palette has 2 colors"},
+		{encodes(m, badPalette.SubImage(image.Rect(1, 1, 3, 2))), "<nil>"},
 		{encodes(m, image.NewGray(image.Rect(0, 0, 0, 3))), "images[0] is of 0 × 3 pixels"},
 		{encodes(m, &image.Gray{Rect: image.Rect(0, 0, 1<<14+1, 1)}), "is of 16385 × 1 pixels"},
 		{encodes(m, &image.Gray{Rect: image.Rect(0, 0, 1<<14, 1<<13)}), "at most 67108864 pixels"},
@@ -530,7 +538,7 @@ func TestImagesMisuse(t *testing.T) {
 		{ranks, "it reads images only"}, {entities, "labels no tokens"}, {longer, "MaxTokens is 7"},
 		{pools, "Options.Pooling"},
 	} {
-		if e.err == nil || !strings.Contains(e.err.Error(), e.want) {
+		if !strings.Contains(fmt.Sprint(e.err), e.want) {
 			t.Errorf("%v, want %s", e.err, e.want)
 		}
 	}

@@ -36,6 +36,10 @@ func (m *Model) Classify(texts []string) ([][]float32, error) {
 
 // checkClasses refuses models that do not classify texts.
 func (m *Model) checkClasses() error {
+	if m.texts != nil && m.head == nil {
+		return fmt.Errorf("embed: %s: it has no head that classifies texts, want a model whose class "+
+			"ends in %s", m.path, labelsTexts)
+	}
 	if err := m.checkScores(); err != nil {
 		return err
 	}
@@ -67,11 +71,12 @@ func (h *head) probabilities(p *attn.Pool, all []float32, rows [][]float32) erro
 // usualHypothesis is the default of transformers' pipeline.
 const usualHypothesis = "This example is {}."
 
-// ZeroShot returns a probability for each label, with a model of natural language inference: how
-// much the text entails the hypothesis with the label in place of {}. A hypothesis "" means "This
-// example is {}." With several, or with one label, probabilities are independent, each of
-// entailment against contradiction; otherwise they add up to 1. One of the model's Labels must
-// begin with "entail". A text that is too long is truncated at its end.
+// ZeroShot returns a probability for each label, in their order, with a model of natural language
+// inference: how much the text entails the hypothesis with the label in place of {}. A hypothesis ""
+// means "This example is {}." With several, or with one label, probabilities are independent, each
+// of entailment against contradiction; otherwise they add up to 1. One of the model's Labels must
+// begin with "entail". A text that is too long is truncated at its end for each label, and
+// Options.Cut is called with the index of the label.
 func (m *Model) ZeroShot(text string, labels []string, hypothesis string, several bool) ([]float32,
 	error) {
 	if err := m.checkClasses(); err != nil {

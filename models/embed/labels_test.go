@@ -197,7 +197,7 @@ func TestLabelsMisuse(t *testing.T) {
 		{zero(open(map[string]any{"0": "entailment"}), "a", "", "b"), "the only label"},
 		{entities, "labels no tokens, want a model whose class ends in ForTokenClassification"},
 		{none, "has no head that labels tokens"}, {unknown, "the aggregation is 5, want NoAggregation"},
-		{classes, "labels tokens, want Entities"}, {ofVectors, "no head that scores"},
+		{classes, "labels tokens, want Entities"}, {ofVectors, "no head that classifies texts"},
 		{ranks, "labels tokens, want Entities"}, {encoded, "want Entities"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {

@@ -17,8 +17,9 @@ import (
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
-// Model computes vectors of texts, or scores of pairs of texts. It is safe for concurrent use:
-// calls share only the workers and wait for nothing else.
+// Model computes vectors of texts or images, or their labels, or scores of pairs of texts. A method
+// that the model's files are not made for returns an error that says so. A Model is safe for
+// concurrent use: calls share only the workers and wait for nothing else.
 type Model struct {
 	*description
 	sentence

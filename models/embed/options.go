@@ -40,7 +40,7 @@ type Options struct {
 	// Instruction is the task for Qwen3-Reranker; "" means the one of its training.
 	Instruction string
 	// Progress, unless nil, is called after each batch on the goroutine of the call, with the number
-	// of finished texts and of all texts.
+	// of finished texts or images and of all.
 	Progress func(done, of int)
 	// Cut, unless nil, is called for each truncated text on the goroutine of the call, with the index
 	// of the text, the number of its tokens that are kept, and the number left out.

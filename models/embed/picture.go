@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"reflect"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -11,9 +13,9 @@ import (
 // The largest pictures: pixels of a side, and in all.
 const mostSide, mostPixels = 1 << 14, 1 << 26
 
-// checkImage refuses pictures without pixels, and those that are too large.
+// checkImage refuses pictures without pixels or colors of them, and those that are too large.
 func checkImage(i int, m image.Image) error {
-	if m == nil {
+	if v := reflect.ValueOf(m); m == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("embed: images[%d] is nil, want an image: %w", i, attn.ErrOption)
 	}
 	b := m.Bounds()
@@ -22,6 +24,21 @@ func checkImage(i int, m image.Image) error {
 		return fmt.Errorf("embed: images[%d] is of %d × %d pixels, want sides of 1 to %d, "+
 			"and at most %d "+
 			"pixels: %w", i, w, h, mostSide, mostPixels, attn.ErrOption)
+	}
+	if p, ok := m.(*image.Paletted); ok {
+		return checkPalette(i, p)
+	}
+	return nil
+}
+
+// checkPalette refuses pixels whose color the palette does not have.
+func checkPalette(i int, m *image.Paletted) error {
+	for y := m.Rect.Min.Y; y < m.Rect.Max.Y; y++ {
+		row := m.Pix[m.PixOffset(m.Rect.Min.X, y):][:m.Rect.Dx()]
+		if index := slices.Max(row); int(index) >= len(m.Palette) {
+			return fmt.Errorf("embed: images[%d] has a pixel of color %d, and its palette has %d colors: %w",
+				i, index, len(m.Palette), attn.ErrOption)
+		}
 	}
 	return nil
 }
