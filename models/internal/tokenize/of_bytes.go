@@ -17,15 +17,15 @@ func OfBytes(size int) (*Tokenizer, error) {
 		f.Added = append(f.Added, addedToken{ID: len(letters) + i, Content: text, Special: true})
 	}
 	for id := len(letters) + len(f.Added); id < size; id++ {
-		f.Model.Vocab[string(letters[' '])+word(id-len(letters)-len(f.Added))] = id
+		f.Model.Vocab[string(letters[' '])+madeUpWord(id-len(letters)-len(f.Added))] = id
 	}
 	f.PreTokenizer = stagesJSON("pretokenizers", map[string]any{"type": "ByteLevel",
 		"use_regex": false, "add_prefix_space": false})
 	return t, build(t, f, usage{size, true})
 }
 
-// word returns the nth word of syllables such as "ba", which means nothing.
-func word(n int) string {
+// madeUpWord returns the nth word of syllables such as "ba", which means nothing.
+func madeUpWord(n int) string {
 	const consonants, vowels = "bdfghjklmnprstvwyz", "aeiou"
 	const syllables = len(consonants) * len(vowels)
 	text := ""
