@@ -22,13 +22,16 @@ type pairScratch struct {
 	seen                 []byte    // values of a block that one row sees
 	sums                 []float32 // of a tile's values
 	before               []float32 // sums of weights of a tile's rows before a block
-	layout               kernel.PanelLayout
+	weights              pairs.Rows
+	products             pairs.Products
 }
 
 // fit makes the memory large enough for calls of a plan.
-func (x *pairScratch) fit(p *plan, rows, scores int) {
-	const pair = 2 // bytes of a number
-	x.queries.FitFloats(rows, p.d)
+func (x *pairScratch) fit(p *plan, scores int) {
+	const pair = 2                       // bytes of a number
+	all := p.headsPerChunk * p.chunkRows // of a chunk, which decide
+	x.queries.Fit(&tuned, all, p.d)
+	x.weights.FitLoad(scores, Block, x.queries.Tiles())
 	x.negated = grow(x.negated, p.d)
 	x.k = grow(x.k, pair*Block*kernel.RoundUp(p.d, pairs.Group))
 	x.v = grow(x.v, pair*Block*p.oStride)
@@ -66,6 +69,18 @@ func (x *pairScratch) load(p *plan, c *chunk) {
 	}
 }
 
+// accumulateSeen sums values row by row, without those that a row does not see, which are NaN or
+// infinite.
+func (x *pairScratch) accumulateSeen(visible []uint64, weights []float32) {
+	y := x.products // of a row
+	row := pairs.Rows{Pitch: Block}
+	for r, seen := range visible {
+		pairs.CopyVisible(x.seen, x.products.Panels, seen)
+		row.Floats, y.O, y.Panels = weights[r*Block:], x.products.O[r*y.OStride:], x.seen
+		row.Multiply(&tuned, &y, 0, 1)
+	}
+}
+
 // softmax is floats.Softmax with weights in bfloat16, of which l is the sum.
 func (x *pairScratch) softmax(s, m, l, alpha []float32, visible []uint64, rows int,
 	c float32) (masked bool) {
@@ -75,8 +90,8 @@ func (x *pairScratch) softmax(s, m, l, alpha []float32, visible []uint64, rows i
 	return masked
 }
 
-// weights writes the weights of a row's scores: in bfloat16 with the final maximum m, times r.
-func (*pairScratch) weights(dst, s []float32, m, r, c float32, visible uint64) {
+// writeWeights writes the weights of a row's scores: in bfloat16 with the final maximum m, times r.
+func (*pairScratch) writeWeights(dst, s []float32, m, r, c float32, visible uint64) {
 	floats.Weights(tuned.ISA, dst, s, m, 1, c, visible)
 	pairs.Round(tuned.ISA, dst, dst)
 	if r == r {

@@ -280,7 +280,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		at := p.weights.offset(c.b, h, i) + c.base + first
 		to, s, visible := p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], w.visible[r]>>t.lo
 		if p.bfloat16 {
-			w.pairs.weights(to, s, m, 1/l, c2, visible)
+			w.pairs.writeWeights(to, s, m, 1/l, c2, visible)
 			continue
 		}
 		floats.Weights(tuned.ISA, to, s, m, 1/l, c2, visible)

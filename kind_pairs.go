@@ -46,20 +46,14 @@ func (pairKind) floatKeys(w *scratch, p *plan, c *chunk, b *blockKeys) []float32
 	return w.k
 }
 
-// scoreInner bounds the dimensions of one call.
-const scoreInner = kernel.CallInner / pairs.Group * pairs.Group
-
 func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
-	x, l, row := &w.pairs, &w.pairs.layout, c.at+t.row
+	x, y, row := &w.pairs, &w.pairs.products, c.at+t.row
 	from := max(t.lo, b.lo) / panel * panel
-	l.OfKeys(kernel.Pairs, p.d, kernel.RoundUp(min(t.hi, b.hi)-from, panel))
-	sums := kernel.Sums{O: w.s[at*Block+from:], Rows: t.rows, OStride: Block, PStride: x.queries.Pitch}
-	normal := x.queries.Normal(row, t.rows, x.leastKey)
-	for d := 0; d < p.d; d += scoreInner {
-		l.Keys, l.Overwrite = min(scoreInner, p.d-d), d == 0
-		sums.P = x.queries.From(row, d)
-		pairs.Accumulate(&tuned, &sums, x.k[2*(from/panel*l.PanelStride+d*panel):], l, normal)
-	}
+	y.O, y.OStride = w.s[at*Block+from:], Block
+	y.Inputs, y.Stride = p.d, kernel.RoundUp(p.d, pairs.Group)*panel
+	y.Panels, y.Cols = x.k[2*from/panel*y.Stride:], kernel.RoundUp(min(t.hi, b.hi)-from, panel)
+	y.Normal = x.queries.Normal(row, t.rows, x.leastKey)
+	x.queries.Multiply(&tuned, y, row, t.rows)
 }
 
 func (pairKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
@@ -104,34 +98,22 @@ func (pairKind) floatValues(w *scratch, p *plan, c *chunk, b *blockKeys) []float
 
 func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, t *tile,
 	at int) {
-	x, l := &w.pairs, &w.pairs.layout
-	*l = kernel.PanelLayout{Keys: Block, Cols: p.oStride, Stride: 2 * panel,
-		PanelStride: Block * panel, Overwrite: true}
+	x, y := &w.pairs, &w.pairs.products
 	o := st.O[(c.at+t.row)*p.oStride:][:t.rows*p.oStride]
-	sums := kernel.Sums{O: o, P: w.s[at*Block:], Rows: t.rows, OStride: p.oStride, PStride: Block}
+	y.O, y.OStride, y.Inputs = o, p.oStride, Block
+	y.Panels, y.Stride, y.Cols = x.v[:2*Block*p.oStride], Block*panel, p.oStride
+	y.Normal = pairs.Flushes || pairs.Normal(pairs.LeastOfWeights, x.leastValue)
 	if !st.Overwrite {
-		sums.O = x.sums
+		y.O = x.sums
 	}
-	normal := pairs.Flushes || pairs.Normal(pairs.LeastOfWeights, x.leastValue)
 	if t.uniform && t.lo <= b.lo && t.hi >= b.hi || (pairKind{}).finite(w, p) {
-		pairs.Accumulate(&tuned, &sums, x.v, l, normal)
+		x.weights.Load(tuned.ISA, w.s[at*Block:], t.rows)
+		x.weights.Multiply(&tuned, y, 0, t.rows)
 	} else {
-		pairKind{}.accumulateSeen(w, p, &sums, w.visible[at:][:t.rows], normal)
+		x.accumulateSeen(w.visible[at:][:t.rows], w.s[at*Block:])
 	}
 	if !st.Overwrite {
 		floats.MergeRows(tuned.ISA, o, x.sums, w.alpha[at:][:t.rows], ones[:], p.oStride)
-	}
-}
-
-// accumulateSeen sums values row by row, without those that a row does not see, which are NaN or
-// infinite.
-func (pairKind) accumulateSeen(w *scratch, p *plan, sums *kernel.Sums, visible []uint64,
-	normal bool) {
-	x := &w.pairs
-	for r, seen := range visible {
-		pairs.CopyVisible(x.seen, x.v[:2*Block*p.oStride], seen)
-		row := sums.From(r, 1, 0)
-		pairs.Accumulate(&tuned, &row, x.seen, &x.layout, normal)
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *scratch) fit(p *plan) {
 		w.gathered.fit(p)
 	}
 	if p.bfloat16 {
-		w.pairs.fit(p, w.fitted.rows, w.fitted.scores)
+		w.pairs.fit(p, w.fitted.scores)
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)

@@ -85,7 +85,7 @@ func ofPanelSIMD(dst *uint16, x *float32, n int)
 // weigh is Weigh of checked operands.
 func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
 	if !isa.SIMD() {
-		weighGeneric(p, l, before, alpha, rows)
+		weighPairsGeneric(p, l, before, alpha, rows)
 		return
 	}
 	const most = kernel.CallElements / kernel.Block
@@ -94,7 +94,7 @@ func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
 	}
 }
 
-// weighPairsSIMD rounds and sums weights. It works like weighGeneric.
+// weighPairsSIMD rounds and sums weights. It works like weighPairsGeneric.
 //
 //go:noescape
 func weighPairsSIMD(p, l, before, alpha *float32, rows int)

@@ -60,5 +60,5 @@ func ofPanelSIMD(dst *uint16, x *float32, n int)
 
 // weigh is Weigh of checked operands.
 func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
-	weighGeneric(p, l, before, alpha, rows)
+	weighPairsGeneric(p, l, before, alpha, rows)
 }

@@ -74,7 +74,7 @@ func tryWeigh(c *kerneltest.Trial, n []int) {
 	l, lWant := c.Results(n[0])
 	before, alpha := c.Factors(n[0]), c.Factors(n[0])
 	Weigh(kerneltest.Tuned.ISA, got, l, before, alpha, n[0])
-	weighGeneric(want, lWant, before, alpha, n[0])
+	weighPairsGeneric(want, lWant, before, alpha, n[0])
 }
 
 func FuzzPackPairs(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "packPairs") }

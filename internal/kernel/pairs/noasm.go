@@ -20,7 +20,7 @@ func Round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
 func OfPanel(_ tuning.ISA, dst []uint16, x []float32) { ofPanelGeneric(dst, x) }
 
 func weigh(_ tuning.ISA, p, l, before, alpha []float32, rows int) {
-	weighGeneric(p, l, before, alpha, rows)
+	weighPairsGeneric(p, l, before, alpha, rows)
 }
 
 func putGroups(_ tuning.ISA, dst []uint16, x []float32, stride int) {

@@ -30,26 +30,33 @@ const TileRows = tuning.AMXRows
 
 // Fit makes the memory large enough for a number of rows. So many rows go through tiles, or not.
 func (x *Rows) Fit(cpu *tuning.Row, rows, inputs int) {
-	if rows < LeastTileRows(cpu) {
-		x.FitFloats(rows, inputs)
+	x.Pitch, x.Floats, x.Halves = kernel.RoundUp(inputs, Group), nil, nil
+	if rows >= LeastTileRows(cpu) {
+		x.fitTiles(rows)
 		return
 	}
-	x.Pitch, x.Floats = kernel.RoundUp(inputs, Group), nil
-	// A tile may begin with the last row. Groups are an odd number of KiB apart, so that they lie in
-	// different sets of a cache.
-	x.Count = (kernel.RoundUp(rows, TileRows)/TileRows + 1 | 1) * TileRows
-	x.halves = kernel.Grow(x.halves, x.Count*x.Pitch)
-	x.Halves = x.halves
-}
-
-// FitFloats is Fit for rows that do not go through tiles, whatever their number.
-func (x *Rows) FitFloats(rows, inputs int) {
-	x.Pitch, x.Halves = kernel.RoundUp(inputs, Group), nil
 	x.floats = kernel.Grow(x.floats, rows*x.Pitch)
 	x.Floats = x.floats
 	if !Flushes {
 		x.leasts = kernel.Grow(x.leasts, rows)
 	}
+}
+
+// FitLoad makes room for as many rows as Load loads. They go through tiles, or not.
+func (x *Rows) FitLoad(rows, inputs int, tiles bool) {
+	x.Pitch, x.Halves = kernel.RoundUp(inputs, Group), nil
+	if tiles {
+		x.fitTiles(rows)
+	}
+}
+
+// fitTiles is Fit for rows that go through tiles.
+func (x *Rows) fitTiles(rows int) {
+	// A tile may begin with the last row. Groups are an odd number of KiB apart, so that they lie in
+	// different sets of a cache.
+	x.Count = (kernel.RoundUp(rows, TileRows)/TileRows + 1 | 1) * TileRows
+	x.halves = kernel.Grow(x.halves, x.Count*x.Pitch)
+	x.Halves = x.halves
 }
 
 // Tiles reports whether the rows are for tiles.
@@ -72,6 +79,18 @@ func (x *Rows) Put(isa tuning.ISA, r int, row []float32) {
 		var last [Group]float32
 		copy(last[:], row[whole:])
 		putGroups(isa, x.Halves[r*Group+whole*x.Count:], last[:], x.Count*Group)
+	}
+}
+
+// Load makes rows of whole groups that are rounded already: where they are, unless they are for
+// tiles.
+func (x *Rows) Load(isa tuning.ISA, from []float32, rows int) {
+	if !x.Tiles() {
+		x.Floats = from
+		return
+	}
+	for r := range rows {
+		x.Put(isa, r, from[r*x.Pitch:][:x.Pitch])
 	}
 }
 

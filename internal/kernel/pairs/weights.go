@@ -42,8 +42,8 @@ func Weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
 	weigh(isa, p, l, before, alpha, rows)
 }
 
-// weighGeneric is Weigh.
-func weighGeneric(p, l, before, alpha []float32, rows int) {
+// weighPairsGeneric is Weigh.
+func weighPairsGeneric(p, l, before, alpha []float32, rows int) {
 	for r := range rows {
 		var sum [16]float32
 		row := p[r*kernel.Block:][:kernel.Block]
