@@ -40,12 +40,19 @@ func (f *runFlags) cacheType() (formats, error) {
 
 // checkCache finds mistakes in -cache.
 func (f *runFlags) checkCache() error {
+	if f.integers && f.bfloat16 {
+		return flags.Errorf("-integers and -bfloat16 are set, want one of them")
+	}
 	if !f.given["cache"] {
 		return nil
 	}
 	kind, err := f.cacheType()
 	if err == nil && f.integers && !kind.integers() {
 		return flags.Errorf("-cache is %q with -integers, want i8, i4, both or none", f.cache)
+	}
+	if err == nil && f.bfloat16 && max(kind.keys, kind.values) >= attn.I8 {
+		return flags.Errorf("-cache is %q with -bfloat16, want f32, f16, bf16, two of them or none",
+			f.cache)
 	}
 	return err
 }

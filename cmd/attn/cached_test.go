@@ -112,6 +112,8 @@ func TestRunOverCacheRefuses(t *testing.T) {
 		`-cache is "i8,f32", want f32, f16`:                            "-cache i8,f32",
 		`-cache is "f16" with -integers, want i8, i4, both or none`:    "-cache f16 -integers",
 		`-cache is "i8,f16" with -integers, want i8, i4, both or none`: "-cache i8,f16 -integers",
+		`-integers and -bfloat16 are set, want one of them`:            "-bfloat16 -integers",
+		`-cache is "f16,i4" with -bfloat16, want f32, f16, bf16, two`:  "-cache f16,i4 -bfloat16",
 	} {
 		status, stdout, stderr := f.run(strings.Fields(args)...)
 		checkRefusal(t, 2, status, stdout, stderr, want)
@@ -128,25 +130,35 @@ func TestRunOverCacheRefuses(t *testing.T) {
 	f.check("out.npy", []int{2, 3, 4}, make([]float32, 24))
 }
 
-// With -integers the command gives the bits of Options.Integers, over files as over a cache of i8.
-func TestRunIntegers(t *testing.T) {
+// With -integers the command gives the bits of Options.Integers, over files as over a cache of i8,
+// and with -bfloat16 those of Options.BFloat16, over files as over a cache of f32.
+func TestRunArithmetics(t *testing.T) {
 	const b, h, kv, lq, lk, d = 2, 4, 2, 5, 150, 12
 	f := newFolder(t)
 	q := attn.BHLD(f.random("q.npy", 1, b, h, lq, d).Data, b, h, lq, d)
 	k := attn.BHLD(f.random("k.npy", 2, b, kv, lk, d).Data, b, kv, lk, d)
 	v := attn.BHLD(f.random("v.npy", 3, b, kv, lk, d).Data, b, kv, lk, d)
-	want, exact := make([]float32, b*h*lq*d), make([]float32, b*h*lq*d)
-	for dst, integers := range map[*[]float32]bool{&want: true, &exact: false} {
-		if err := attn.Attend(attn.BHLD(*dst, b, h, lq, d), q, k, v,
-			&attn.Options{Causal: attn.TopLeft, Integers: integers}); err != nil {
+	attend := func(o attn.Options) []float32 {
+		dst := make([]float32, b*h*lq*d)
+		o.Causal = attn.TopLeft
+		if err := attn.Attend(attn.BHLD(dst, b, h, lq, d), q, k, v, &o); err != nil {
 			t.Fatal(err)
 		}
+		return dst
 	}
-	if sameBits(want, exact) {
-		t.Error("integers give the bits of float32")
-	}
-	for _, args := range []string{"", "-cache i8", "-threads 1"} {
-		f.mustRun(strings.Fields("-integers -causal topleft " + args)...)
-		f.check("out.npy", []int{b, h, lq, d}, want)
+	exact := attend(attn.Options{})
+	for arithmetic, c := range map[string]struct {
+		options attn.Options
+		cache   string
+	}{"-integers": {attn.Options{Integers: true}, "i8"},
+		"-bfloat16": {attn.Options{BFloat16: true}, "f32"}} {
+		want := attend(c.options)
+		if sameBits(want, exact) {
+			t.Errorf("%s gives the bits of float32", arithmetic)
+		}
+		for _, args := range []string{"", "-cache " + c.cache, "-threads 1"} {
+			f.mustRun(strings.Fields(arithmetic + " -causal topleft " + args)...)
+			f.check("out.npy", []int{b, h, lq, d}, want)
+		}
 	}
 }

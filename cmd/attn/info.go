@@ -177,7 +177,8 @@ func tiles(used bool, reason string) string {
 	return "not used: " + reason
 }
 
-// bfloat16 says what multiplies in bfloat16 (MatrixConfig.BFloat16), and whether and why tiles do.
+// bfloat16 says what multiplies in bfloat16 (Options.BFloat16, MatrixConfig.BFloat16), and whether
+// and why tiles do.
 func bfloat16(used bool, reason string) string {
 	if used {
 		return "TDPBF16PS for many rows: " + reason

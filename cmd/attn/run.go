@@ -44,6 +44,9 @@ With -integers, queries, keys and values are rounded to integers of 8 bits with 
 token and head, and products are exact sums of integers: faster, and slightly less accurate
 (docs/low-precision.md).
 
+With -bfloat16, queries, keys, weights and values are rounded to bfloat16, and products are sums in
+float32, by the tiles of AMX where the CPU has them, with the same bits on every CPU.
+
 With -compare, two files of one shape are compared instead: the largest and the root mean square
 difference, the steps between neighbouring float32 (ULPs), where, and NaN that only one has.
 
@@ -60,7 +63,7 @@ type runFlags struct {
 	alibi                      bool
 	maskDims, biasDims         string
 	cache                      string
-	integers                   bool
+	integers, bfloat16         bool
 	pngHeads, labels           string
 	pngBatch                   int
 	compare                    bool
@@ -102,6 +105,8 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 		"or i4, or a pair for keys and values, such as i8,i4 (default: over the files' float32)")
 	fs.BoolVar(&f.integers, "integers", false, "multiply queries, keys and values in 8-bit integers; "+
 		"-cache must then be i8, i4 or both, or not given")
+	fs.BoolVar(&f.bfloat16, "bfloat16", false, "multiply queries, keys, weights and values in "+
+		"bfloat16; -cache must then be f32, f16, bf16 or two of them, or not given")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
 		"not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, a .png, .svg "+
@@ -364,7 +369,7 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	// checkFlags has validated these
 	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap)
-	opt.Offset, opt.Integers = f.offset, f.integers
+	opt.Offset, opt.Integers, opt.BFloat16 = f.offset, f.integers, f.bfloat16
 	opt.Causal, _ = f.causality()
 	opt.Window, _ = f.windowOption()
 	if f.alibi {
