@@ -301,3 +301,41 @@ func BenchmarkBFloat16Attention(b *testing.B) {
 		must(b, c.Close())
 	}
 }
+
+// The errors against float64 are at most what a model of the definition gives: of normal data, of
+// keys and values that are bfloat16 already, and with scores four times as large.
+func TestBFloat16Accuracy(t *testing.T) {
+	for _, c := range []struct {
+		spread, output, stored float64
+	}{{1, 0.0033, 0.0024}, {4, 0.0065, 0.0054}} {
+		for _, d := range []int{64, 128} {
+			p := newProblem(random(fmt.Sprint("accuracy in bfloat16 ", d)), normal,
+				shape{1, 4, 1, 96, 512, d, d})
+			scaleBy(p.q.Data, float32(c.spread))
+			p.opt.BFloat16 = true
+			stored := *p
+			stored.k, stored.v = allInBFloat16(p.k), allInBFloat16(p.v)
+			for _, e := range []struct {
+				name string
+				of   *problem
+				want float64
+			}{{"views", p, c.output}, {"a cache of BF16", &stored, c.stored}} {
+				got, exact := e.of.solve(t, Attend), e.of.reference().Float64()
+				output, lse := errorOf(got.o, exact.O), errorOf(got.lse, exact.LSE)
+				t.Logf("%s, D = %d, scores × %v: outputs %.5f, LSE %.5f", e.name, d, c.spread, output, lse)
+				if output > 1.1*e.want || c.spread == 1 && lse > 4e-4 {
+					t.Errorf("want at most %.4f and 0.0004", e.want)
+				}
+			}
+		}
+	}
+}
+
+// errorOf is the root mean square of differences over that of what is exact.
+func errorOf(got []float32, exact []float64) float64 {
+	var difference, size float64
+	for i, e := range exact {
+		difference, size = difference+squared(float64(got[i])-e), size+squared(e)
+	}
+	return math.Sqrt(difference / size)
+}
