@@ -258,7 +258,7 @@ func (m *Model) loadScale(b *builder, bias bool) {
 	}
 }
 
-// Scale returns the numbers that turn cosines of an image with texts, such as names of classes, into
-// probabilities: CLIP uses the softmax of scale·cos over the texts, SigLIP for each text the sigmoid
-// of scale·cos + bias. Both are 0 for other models.
+// Scale returns the numbers that turn cosines of an image with texts, such as names of classes,
+// into probabilities: CLIP uses the softmax of scale·cos over the texts, SigLIP for each text the
+// sigmoid of scale·cos + bias. Both are 0 for other models.
 func (m *Model) Scale() (scale, bias float32) { return m.scaling[0], m.scaling[1] }

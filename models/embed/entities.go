@@ -16,8 +16,8 @@ type Entity struct {
 }
 
 // Aggregation is how the labels of tokens become entities. All except NoAggregation join neighbours
-// with the same label; a label with B- begins a new entity, and names lose B- and I-. First, Average
-// and Max never divide a word.
+// with the same label; a label with B- begins a new entity, and names lose B- and I-. First,
+// Average and Max never divide a word.
 type Aggregation int
 
 const (
