@@ -94,7 +94,8 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 // several workers have chunks of the same head, each would quantize all of its keys again, and that
 // is slower than waiting once for all workers.
 func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
-	hides := p.mask.Data != nil || p.blocked.Data != nil // perhaps most blocks, which nobody reads
+	// perhaps most blocks, which nobody reads
+	hides := p.mask.Data != nil || p.blocked.Data != nil || p.bias.Data != nil
 	if !p.integers || p.packed != nil || p.listed || hides || p.sequences != nil ||
 		p.update || min(p.d, p.dv, p.lq) == 0 {
 		return false
