@@ -123,7 +123,8 @@ func TestInt8PackedOnce(t *testing.T) {
 			j.plan = newPlan(dst, x.q, x.k, x.v, &x.opt)
 			if x.opt.Documents == nil && j.plan.init(&x.opt) == nil && !dst.empty() {
 				j.schedule(8)
-				is, hides := j.plan.packed != nil, !x.opt.Mask.none() || !x.opt.Blocks.none()
+				is := j.plan.packed != nil
+				hides := !x.opt.Mask.none() || !x.opt.Blocks.none() || !x.opt.Bias.none()
 				want := !hides && x.opt.Keys.none() && j.plan.cost(&tuned) > 0 // some row sees a key
 				if is != want {
 					t.Errorf("%+v with %+v: packed once: %t, want %t", s, x.opt, is, want)
