@@ -8,7 +8,7 @@ import (
 )
 
 // integerKind is for keys and values as integers of 8 bits, from a cache or store of I8, or
-// quantized from the caller's rows. Both products are exact sums, see integers.go.
+// quantized from the caller's rows. Both products are exact sums, see arithmetic.go.
 type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {

@@ -23,7 +23,7 @@ var layerTable = []layers.Layer{
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
-		kind_bits kind_integers kind_latent kind_pairs gather integers bfloat16 scratch
+		kind_bits kind_integers kind_latent kind_pairs gather arithmetic scratch
 		prefetch`},
 	{Name: "plan", Files: "plan plan_sequences"},
 	{Name: "kernels", Files: `kernel kernel_generic kernel_amd64 kernel_arm64
