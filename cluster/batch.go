@@ -221,13 +221,13 @@ func (c *Client) askSteps(ctx context.Context, items []*answer, ended func()) {
 		if err == nil {
 			err = d.read(&reply)
 		}
-		reply.give(items, err)
+		reply.passOutcomes(items, err)
 		ended()
 	})
 }
 
-// give passes the outcomes, or the error instead, to the requests.
-func (r *stepReply) give(items []*answer, err error) {
+// passOutcomes passes the outcomes, or the error instead, to the requests.
+func (r *stepReply) passOutcomes(items []*answer, err error) {
 	changes, attends := r.changes, r.attends
 	for _, x := range items {
 		x.err = err

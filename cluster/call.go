@@ -17,7 +17,7 @@ import (
 // error, the layer has the same tokens as before.
 func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) error {
 	c := call{Sequence: s, layer: layer, appends: true, k: k, v: v}
-	return c.take(ctx)
+	return c.runCall(ctx)
 }
 
 // Attend computes attention of queries over all tokens of a layer:
@@ -37,7 +37,7 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	opt *attn.Options) error {
 	c := call{Sequence: s, layer: layer}
 	c.ask(dst, q, opt)
-	return c.take(ctx)
+	return c.runCall(ctx)
 }
 
 // Step is Append of k and v and then Attend of q, in one round trip: the tokens travel with the
@@ -55,7 +55,7 @@ func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor
 	opt *attn.Options) error {
 	c := call{Sequence: s, layer: layer, appends: true, k: k, v: v}
 	c.ask(dst, q, opt)
-	return c.take(ctx)
+	return c.runCall(ctx)
 }
 
 // call is a call on a layer: it appends tokens, answers queries, or both.
@@ -92,9 +92,9 @@ func (c *call) ask(dst, q attn.Tensor, opt *attn.Options) {
 	c.offset, c.sent, c.unit = own.Offset, travelling(own), c.tokens
 }
 
-// take runs a call.
-func (c *call) take(ctx context.Context) error {
-	ctx, end := c.begin(ctx)
+// runCall runs a call.
+func (c *call) runCall(ctx context.Context) error {
+	ctx, end := c.beginCall(ctx)
 	defer end()
 	if err := c.check(c.layer); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c *call) take(ctx context.Context) error {
 		err := c.prepareQueries(ctx)
 		if err == nil {
 			c.mendSoon()
-			err = c.run(ctx)
+			err = c.computeRows(ctx)
 		}
 		return c.orReleased(err)
 	}
@@ -205,7 +205,7 @@ func (c *call) tryTokens(ctx context.Context) (at *sequencePart, err error) {
 		at, err = c.bring(ctx)
 	}
 	if err == nil && c.attends {
-		if err = c.run(ctx); err != nil {
+		if err = c.computeRows(ctx); err != nil {
 			c.endFollow(c.ride)
 			at = c.full(c.ride, err)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// run computes all rows, and writes the results.
-func (c *call) run(ctx context.Context) error {
+// computeRows computes all rows, and writes the results.
+func (c *call) computeRows(ctx context.Context) error {
 	// Rows are computed in as many steps as their states need messages. Results are written after the
 	// last step, so that an error leaves dst unchanged.
 	var done []rowsDone
@@ -25,7 +25,7 @@ func (c *call) run(ctx context.Context) error {
 	if err := c.ended(); err != nil { // some calls send no request, and would not notice
 		return err
 	}
-	err := c.finish(done)
+	err := c.writeResults(done)
 	if err == nil {
 		c.putAmongOthers()
 	}
@@ -184,7 +184,7 @@ func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error
 		g = newGather(c, first, rows)
 	}
 	defer g.close()
-	if err := g.run(ctx); err != nil {
+	if err := g.gatherStates(ctx); err != nil {
 		return x, err
 	}
 	if len(c.snapshot) == 0 {
@@ -220,8 +220,8 @@ func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) 
 	return total, nil
 }
 
-// finish writes the results of all rows, or nothing if it returns an error.
-func (c *call) finish(done []rowsDone) (err error) {
+// writeResults writes the results of all rows, or nothing if it returns an error.
+func (c *call) writeResults(done []rowsDone) (err error) {
 	if len(done) == 1 && done[0].state != nil {
 		return done[0].state.Finish(c.dst, c.opt.LSE)
 	}
@@ -240,7 +240,7 @@ func (c *call) finish(done []rowsDone) (err error) {
 				return err
 			}
 		}
-		x.put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
+		x.writeTo(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 		}
 		from = to
 		if errs[i] = s.check(layer); errs[i] == nil && !b.add(x) {
-			alone.Go(func() { errs[i] = x.take(ctx) })
+			alone.Go(func() { errs[i] = x.runCall(ctx) })
 		}
 	}
 	b.send(ctx)
@@ -57,7 +57,7 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 			return
 		}
 		alone.Go(func() {
-			ctx, end := x.begin(ctx)
+			ctx, end := x.beginCall(ctx)
 			defer end()
 			errs[x.number] = x.takeTokens(ctx)
 		})

@@ -31,14 +31,14 @@ const places = 1 << 30
 
 func newGate() gate { return gate{semaphore.NewWeighted(places)} }
 
-func (g gate) share(ctx context.Context) error { return g.take(ctx, 1) }
-func (g gate) own(ctx context.Context) error   { return g.take(ctx, places) }
+func (g gate) share(ctx context.Context) error { return g.acquirePlaces(ctx, 1) }
+func (g gate) own(ctx context.Context) error   { return g.acquirePlaces(ctx, places) }
 func (g gate) tryOwn() bool                    { return g.places.TryAcquire(places) }
 func (g gate) tryShare() bool                  { return g.places.TryAcquire(1) }
 func (g gate) unshare()                        { g.places.Release(1) }
 func (g gate) disown()                         { g.places.Release(places) }
 
-func (g gate) take(ctx context.Context, n int64) error {
+func (g gate) acquirePlaces(ctx context.Context, n int64) error {
 	if err := g.places.Acquire(ctx, n); err != nil {
 		return fail(ErrUnavailable, "waiting for other calls of the sequence: %v", err)
 	}

@@ -68,9 +68,9 @@ func newGather(c *call, first, rows int) *gather {
 	return g
 }
 
-// run gathers the states of all parts with a key that a row sees. Requests of a batch have been
-// sent already.
-func (g *gather) run(ctx context.Context) error {
+// gatherStates gathers the states of all parts with a key that a row sees. Requests of a batch have
+// been sent already.
+func (g *gather) gatherStates(ctx context.Context) error {
 	if g.fatal != nil || g.left == 0 {
 		return g.fatal
 	}
@@ -91,7 +91,7 @@ func (g *gather) run(ctx context.Context) error {
 		var err error
 		select {
 		case a := <-g.answers:
-			err = g.take(a)
+			err = g.keepAnswer(a)
 			g.askMissing(ctx, 0)
 		case <-late.C: // workers that have not answered may hang
 			late.Reset(patience)
@@ -115,7 +115,7 @@ func (g *gather) takeHere() bool {
 	for g.left > 0 && g.fatal == nil {
 		select {
 		case a := <-g.answers:
-			g.fatal = g.take(a)
+			g.fatal = g.keepAnswer(a)
 		default:
 			return false
 		}

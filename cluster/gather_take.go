@@ -8,9 +8,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// take keeps the states of an answer. It returns only an error that every other copy would return,
-// too.
-func (g *gather) take(a *answer) error {
+// keepAnswer keeps the states of an answer. It returns only an error that every other copy would
+// return, too.
+func (g *gather) keepAnswer(a *answer) error {
 	for i, b := range a.blocks {
 		if err := g.takeBlock(a, i, b); err != nil {
 			return err
@@ -35,7 +35,7 @@ func (g *gather) takeBlock(a *answer, number int, b block) (fatal error) {
 		if data := a.reply.groups[number].state; a.request.whole {
 			err = g.keepOutputs(data)
 		} else {
-			err = g.keep(b.first, b.end, data)
+			err = g.keepState(b.first, b.end, data)
 		}
 		for n := range errs {
 			errs[n] = err
@@ -83,9 +83,9 @@ func (g *gather) cutSince(cuts int) bool {
 	return cuts%2 == 1 || c.cuts != cuts || c.broken
 }
 
-// keep stores a state, if it has the keys of some parts and the call's rows. It replaces states of
-// fewer parts, which it includes: blocks of parts are nested or disjoint.
-func (g *gather) keep(first, end int, data []byte) error {
+// keepState stores a state, if it has the keys of some parts and the call's rows. It replaces
+// states of fewer parts, which it includes: blocks of parts are nested or disjoint.
+func (g *gather) keepState(first, end int, data []byte) error {
 	parts, keys, missing := g.parts[first:end], 0, 0
 	for i := range parts {
 		keys += g.call.snapshot[first+i].keys

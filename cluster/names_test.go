@@ -189,7 +189,7 @@ func TestNameMessages(t *testing.T) {
 	}
 	for range 2 { // the second one changes nothing
 		n.receive(&nats.Msg{Data: frameOf(kindName, earlier.encode())})
-		if !errors.Is(n.err, ErrTaken) || !errors.Is(n.keep(), ErrTaken) {
+		if !errors.Is(n.err, ErrTaken) || !errors.Is(n.claimName(), ErrTaken) {
 			t.Errorf("an earlier one: %v, want ErrTaken", n.err)
 		}
 	}

@@ -36,8 +36,8 @@ func readOutputs(data []byte, c *attn.StateConfig, keys int) (x outputs, err err
 	return x, err
 }
 
-// put writes the results from row first on to the outputs of a call with rows rows.
-func (x *outputs) put(dst *attn.Tensor, lse []float32, first, rows int) {
+// writeTo writes the results from row first on to the outputs of a call with rows rows.
+func (x *outputs) writeTo(dst *attn.Tensor, lse []float32, first, rows int) {
 	n := len(x.lse) / dst.H
 	for h := range dst.H {
 		for i := range n {

@@ -336,12 +336,12 @@ func TestReleasedAskingNobody(t *testing.T) {
 		must(t, c.prepareQueries(context.Background()))
 		if released {
 			x.far.Release()
-			err := c.run(context.Background())
+			err := c.computeRows(context.Background())
 			refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a call", err)
 			sameBits(t, "outputs of a sequence that was released", dst.Data, before)
 			continue
 		}
-		err := c.run(context.Background())
+		err := c.computeRows(context.Background())
 		x.far.Release()
 		must(t, x.far.orReleased(err))
 		sameBits(t, "outputs of no key", dst.Data, make([]float32, 16))

@@ -134,8 +134,9 @@ func (c *Client) doubt(x *partCopy) int {
 	return int(min(c.healthOf(x.worker), absent))
 }
 
-// begin starts a call, which ends with its context or timeout, or when the sequence is released.
-func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
+// beginCall starts a call, which ends with its context or timeout, or when the sequence is
+// released.
+func (s *Sequence) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := s.client.limit(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() {

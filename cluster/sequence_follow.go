@@ -42,7 +42,7 @@ func (c *call) follow() {
 // followAll sends the message that rides to the copies without it. A copy that does not apply it is
 // given up and made again, as after an append.
 func (s *Sequence) followAll(r *ride) {
-	ctx, end := s.begin(context.Background())
+	ctx, end := s.beginCall(context.Background())
 	defer end()
 	if s.toRest(ctx, r, r.outcomes()) != nil {
 		s.setBackWithout(r) // if no copy is left, the next call returns the error

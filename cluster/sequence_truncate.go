@@ -10,7 +10,7 @@ import (
 // Truncate drops the tokens at position n and after it, in all layers. n is 0 to the length of the
 // longest, or the error is [attn.ErrLength].
 func (s *Sequence) Truncate(ctx context.Context, n int) error {
-	ctx, end := s.begin(ctx)
+	ctx, end := s.beginCall(ctx)
 	defer end()
 	if err := s.check(0); err != nil {
 		return err

@@ -142,7 +142,7 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 	}
 	t.conn = t.link.conn
 	if t.sub, err = t.subscribe(t.inbox+"*", pendingBytes, t.receive); err == nil {
-		err = t.link.settle()
+		err = t.link.waitForServer()
 	}
 	if err != nil {
 		t.link.close()
@@ -205,7 +205,7 @@ func (t *NATS) finishAll(err error) {
 	all := slices.Collect(maps.Values(t.calls))
 	t.mu.Unlock()
 	for _, c := range all {
-		c.finish(nil, err)
+		c.finishCall(nil, err)
 	}
 }
 
@@ -231,7 +231,7 @@ func (t *NATS) noteError(err error) {
 	t.mu.Unlock()
 	for _, c := range all {
 		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
-			c.finish(nil, denied)
+			c.finishCall(nil, denied)
 		}
 	}
 }
@@ -246,8 +246,8 @@ type natsCall struct {
 	stop    func() bool                   // and removes the hook that ends the call with its context
 }
 
-// finish ends a call. The transport's lock is not held.
-func (c *natsCall) finish(reply []byte, err error) {
+// finishCall ends a call. The transport's lock is not held.
+func (c *natsCall) finishCall(reply []byte, err error) {
 	c.once.Do(func() { c.ended(reply, err) })
 }
 
@@ -273,10 +273,10 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 		reply, problem = r, err
 		close(done)
 	}}
-	if id, begun := t.begin(ctx, c); begun {
+	if id, begun := t.beginCall(ctx, c); begun {
 		f := frame{kind: kind, id: id}
 		if err := t.send(ctx, done, subject, t.inboxOf(id), f, message, &c.flow); err != nil {
-			c.finish(nil, err)
+			c.finishCall(nil, err)
 		}
 	}
 	select {
@@ -302,25 +302,25 @@ func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 		return false
 	}
 	c := &natsCall{subject: t.prefix + ".worker." + worker, ended: ended}
-	if id, begun := t.begin(ctx, c); begun {
+	if id, begun := t.beginCall(ctx, c); begun {
 		f := frame{kind: kindRequest, id: id, total: len(request), payload: request}
 		if err := t.publishFrame(c.subject, t.inboxOf(id), &f); err != nil {
-			c.finish(nil, err)
+			c.finishCall(nil, err)
 		}
 	}
 	return true
 }
 
-// begin registers a call with a number, and reports whether it has begun: not if its context has
-// ended, or the transport is closed.
-func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
+// beginCall registers a call with a number, and reports whether it has begun: not if its context
+// has ended, or the transport is closed.
+func (t *NATS) beginCall(ctx context.Context, c *natsCall) (id uint64, begun bool) {
 	id = t.next.Add(1)
 	ended := c.ended
 	c.ended = func(reply []byte, err error) {
 		t.forget(id)
 		ended(reply, err)
 	}
-	late := func() { c.finish(nil, timedOut(ctx, c.subject)) }
+	late := func() { c.finishCall(nil, timedOut(ctx, c.subject)) }
 	c.stop = context.AfterFunc(ctx, late)
 	t.mu.Lock()
 	closed := t.closed
@@ -328,7 +328,7 @@ func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
 	t.mu.Unlock()
 	switch {
 	case closed != nil:
-		c.finish(nil, closed)
+		c.finishCall(nil, closed)
 	case ctx.Err() != nil:
 		late()
 	default:
@@ -389,21 +389,21 @@ func (t *NATS) receive(m *nats.Msg) {
 		return // nobody waits for it any more
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		c.finish(nil, fail(errNobody, "nobody listens at %s", c.subject))
+		c.finishCall(nil, fail(errNobody, "nobody listens at %s", c.subject))
 		return
 	}
 	f, err := decodeFrame(m.Data, t.most)
 	switch {
 	case err != nil:
-		c.finish(nil, err)
+		c.finishCall(nil, err)
 	case f.id != id:
-		c.finish(nil, fail(ErrProtocol, "the reply to call %x names call %x", id, f.id))
+		c.finishCall(nil, fail(ErrProtocol, "the reply to call %x names call %x", id, f.id))
 	case f.kind == kindAckRequest:
 		c.flow.acknowledge(f.offset)
 	case f.kind == kindRefusal:
-		c.finish(nil, fail(ErrLimit, "%s: %.200q", c.subject, f.payload))
+		c.finishCall(nil, fail(ErrLimit, "%s: %.200q", c.subject, f.payload))
 	case f.kind == kindName:
-		c.finish(f.payload, nil)
+		c.finishCall(f.payload, nil)
 	case f.kind == kindReply:
 		t.receiveReply(c, &f)
 	}
@@ -413,7 +413,7 @@ func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	complete, err := c.in.add(f)
 	if err != nil || complete {
 		t.forget(f.id) // late pieces must not be written to memory that the caller owns
-		c.finish(c.in.data, err)
+		c.finishCall(c.in.data, err)
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
 		ack := frame{kind: kindAckReply, id: f.id, total: f.total, offset: len(c.in.data)}

@@ -80,8 +80,8 @@ func (l *natsLink) connect(o *nats.Options) (err error) {
 	return nil
 }
 
-// settle waits until messages can be sent over the connection, if there is one.
-func (l *natsLink) settle() error {
+// waitForServer waits until messages can be sent over the connection, if there is one.
+func (l *natsLink) waitForServer() error {
 	if !l.conn.IsConnected() {
 		return nil
 	}

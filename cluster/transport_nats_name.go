@@ -84,7 +84,7 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 	case <-n.lost:
 	case <-time.After(min(every, rivalPatience)):
 	}
-	if err := n.keep(); err != nil {
+	if err := n.claimName(); err != nil {
 		n.release()
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (n *natsName) taken(theirs *nameClaim) error {
 		what, time.Unix(0, theirs.since).UTC().Format(time.DateTime+" MST"))
 }
 
-// keep gives this worker the name, unless another one was earlier.
-func (n *natsName) keep() error {
+// claimName gives this worker the name, unless another one was earlier.
+func (n *natsName) claimName() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.claim.has = n.err == nil

@@ -304,7 +304,7 @@ func (w *Worker) create(client clientID, r *createRequest) (body, error) {
 	if err := w.checkRoom(o, r); err != nil {
 		return nil, err
 	}
-	w.keep(w.owner(client, r.lease), newPart(*r, &w.arena))
+	w.addCopy(w.owner(client, r.lease), newPart(*r, &w.arena))
 	return nothing{}, nil
 }
 

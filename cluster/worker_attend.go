@@ -53,8 +53,8 @@ type piece struct {
 	state *attn.State // until the pieces before it are merged
 }
 
-// run computes all requests.
-func (a *attending) run(client clientID) {
+// computeRequests computes all requests.
+func (a *attending) computeRequests(client clientID) {
 	for i := range a.asked {
 		a.asked[i].err = a.find(&a.asked[i], client)
 	}

@@ -40,8 +40,8 @@ func (w *Worker) checkNamed(copies []uint64) error {
 	return nil
 }
 
-// keep adds a copy to a client's. The lock is held.
-func (w *Worker) keep(o *owner, p *part) {
+// addCopy adds a copy to a client's. The lock is held.
+func (w *Worker) addCopy(o *owner, p *part) {
 	o.copies[p.copy] = p
 	if o.sequences[p.sequence]++; o.sequences[p.sequence] == 1 {
 		w.kept.sequences++
@@ -50,8 +50,8 @@ func (w *Worker) keep(o *owner, p *part) {
 	w.kept.layers += p.shape.Layers
 }
 
-// leave removes copies from a client's, as far as they exist. The lock is held.
-func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
+// removeCopies removes copies from a client's, as far as they exist. The lock is held.
+func (w *Worker) removeCopies(o *owner, copies []uint64) (parts []*part) {
 	for _, copy := range copies {
 		p := o.copies[copy]
 		if p == nil {
@@ -87,7 +87,7 @@ func (w *Worker) removeOf(client clientID, which func(o *owner) []uint64) {
 	var parts []*part
 	locked(&w.mu, func() {
 		if o := w.clients[client]; o != nil {
-			parts = w.leave(o, which(o))
+			parts = w.removeCopies(o, which(o))
 		}
 	})
 	for _, p := range parts {

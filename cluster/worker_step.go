@@ -25,7 +25,7 @@ func (w *Worker) step(client clientID, r *stepRequest, cost *load) *stepReply {
 	for i := range r.attends {
 		a.asked[i].attendRequest, a.asked[i].answer = &r.attends[i], &x.attends[i]
 	}
-	a.run(client)
+	a.computeRequests(client)
 	for i := range a.asked {
 		a.asked[i].reply()
 	}

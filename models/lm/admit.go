@@ -4,7 +4,7 @@ import "slices"
 
 // admit starts jobs in the order of their arrival, as long as there are places and pages.
 func (e *engine) admit() {
-	for len(e.waiting) > 0 && len(e.active) < e.settings.places && e.begin(e.waiting[0]) {
+	for len(e.waiting) > 0 && len(e.active) < e.settings.places && e.admitJob(e.waiting[0]) {
 		j := e.waiting[0]
 		e.active = append(e.active, j)
 		e.waiting = slices.Delete(e.waiting, 0, 1)
@@ -14,9 +14,9 @@ func (e *engine) admit() {
 	}
 }
 
-// begin gives a job its sequence and reserves pages for it. It reports whether the job may compute;
-// a job with an error counts as one that may.
-func (e *engine) begin(j *job) bool {
+// admitJob gives a job its sequence and reserves pages for it. It reports whether the job may
+// compute; a job with an error counts as one that may.
+func (e *engine) admitJob(j *job) bool {
 	fresh := j.seq == nil
 	if fresh && !e.newSequence(j) {
 		return j.err != nil

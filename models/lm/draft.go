@@ -50,7 +50,7 @@ func (d *drafter) guess(jobs []*job) error {
 		if !j.decodes() || j.alone || d.cannotRead(j) {
 			continue
 		}
-		if err := d.read(j); err != nil {
+		if err := d.appendTokens(j); err != nil {
 			return fmt.Errorf("Options.Draft: %w", err)
 		}
 		d.seqs[j].seq.mark()
@@ -83,12 +83,12 @@ func (d *drafter) guess(jobs []*job) error {
 // cannotRead reports whether a job has tokens that are not in the second model's vocabulary.
 func (d *drafter) cannotRead(j *job) bool { return int(slices.Max(j.tokens)) >= d.tokens }
 
-// read appends the tokens of a job to the second model's sequence, except the last one, after which
-// guesses begin. It drops guesses that were not chosen.
-func (d *drafter) read(j *job) (err error) {
+// appendTokens appends the tokens of a job to the second model's sequence, except the last one,
+// after which guesses begin. It drops guesses that were not chosen.
+func (d *drafter) appendTokens(j *job) (err error) {
 	x := d.seqs[j]
 	if x == nil {
-		if x, err = d.begin(j.tokens); err != nil {
+		if x, err = d.beginDraft(j.tokens); err != nil {
 			return err
 		}
 		d.seqs[j] = x
@@ -105,8 +105,9 @@ func (d *drafter) read(j *job) (err error) {
 	return err
 }
 
-// begin returns a sequence with the tokens that the last job's sequence has in common with these.
-func (d *drafter) begin(tokens []int32) (*drafted, error) {
+// beginDraft returns a sequence with the tokens that the last job's sequence has in common with
+// these.
+func (d *drafter) beginDraft(tokens []int32) (*drafted, error) {
 	if d.last == nil {
 		seq, err := d.runner.cache.newSequence()
 		return &drafted{seq: seq}, err

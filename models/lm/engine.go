@@ -69,7 +69,7 @@ func newEngine(m *model, s settings) (*engine, error) {
 		e.free()
 		return nil, err
 	}
-	go e.run()
+	go e.computeSteps()
 	return e, nil
 }
 
@@ -199,8 +199,8 @@ func (b *batch) clear() {
 	b.made = 0
 }
 
-// run computes steps until the engine is closed.
-func (e *engine) run() {
+// computeSteps computes steps until the engine is closed.
+func (e *engine) computeSteps() {
 	defer close(e.ended)
 	for e.prepare() {
 		if len(e.batch.jobs) == 0 {
@@ -223,14 +223,14 @@ func (e *engine) prepare() bool {
 	if e.closing {
 		return false
 	}
-	e.settle()
+	e.applyDecisions()
 	e.admit()
 	e.gather()
 	return true
 }
 
-// settle applies the decisions of callers since the last step.
-func (e *engine) settle() {
+// applyDecisions applies the decisions of callers since the last step.
+func (e *engine) applyDecisions() {
 	leaves := func(j *job) bool {
 		if j.phase != leaving {
 			return false

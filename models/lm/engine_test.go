@@ -201,7 +201,7 @@ func TestPagesAreGivenBack(t *testing.T) {
 		must(t, e.answer())
 	}
 	e.mu.Lock()
-	e.settle()
+	e.applyDecisions()
 	e.prefixes.clear()
 	e.mu.Unlock()
 	if n := e.pages.inUse(); n != 0 {

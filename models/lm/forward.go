@@ -42,14 +42,14 @@ type runner struct {
 // piece i, one after another; a nil wanted means one token of each.
 func (r *runner) forward(pieces []piece, wanted []int) error {
 	r.err = nil
-	r.begin(pieces)
+	r.lookUpTokens(pieces)
 	r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
 	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
 		r.feedForward(i)
 		r.traced(i, pieces)
 	}
-	r.finish(pieces, wanted)
+	r.computeLogits(pieces, wanted)
 	return r.err
 }
 
@@ -73,8 +73,8 @@ func checkLogits(logits []float32, vocab int) error {
 	return nil
 }
 
-// begin looks up the embeddings and positions of the tokens.
-func (r *runner) begin(pieces []piece) {
+// lookUpTokens looks up the embeddings and positions of the tokens.
+func (r *runner) lookUpTokens(pieces []piece) {
 	r.tokens, r.positions = r.tokens[:0], r.positions[:0]
 	for _, p := range pieces {
 		first := p.seq.length()
@@ -178,8 +178,8 @@ func (r *runner) dense(to *[]float32, l *decoderLayer) {
 	r.multiply(r.active, product{to, &l.down})
 }
 
-// finish computes the logits that are wanted: after the last rows of each piece.
-func (r *runner) finish(pieces []piece, wanted []int) {
+// computeLogits computes the logits that are wanted: after the last rows of each piece.
+func (r *runner) computeLogits(pieces []piece, wanted []int) {
 	r.last = r.last[:0]
 	end := 0
 	for i, p := range pieces {

@@ -128,7 +128,7 @@ func (m *Model) answer(ctx context.Context, g Generation,
 	return func(yield func(Token, error) bool) {
 		err := m.checkGeneration(&g)
 		if err == nil && g.Session != nil {
-			err = g.Session.take()
+			err = g.Session.acquire()
 		}
 		if err != nil {
 			yield(Token{}, err)
@@ -140,10 +140,10 @@ func (m *Model) answer(ctx context.Context, g Generation,
 		a := &answer{model: m, Generation: g, ctx: ctx, yield: yield}
 		tokens, kept, err := begin()
 		if err == nil {
-			err = a.begin(tokens, kept)
+			err = a.submitJob(tokens, kept)
 		}
 		if err == nil {
-			err = a.run()
+			err = a.yieldTokens()
 		}
 		if err != nil && !a.left {
 			yield(Token{}, err)
@@ -184,8 +184,8 @@ type answer struct {
 	left    bool    // the reader ended the range
 }
 
-// begin submits the job of an answer to a prompt after the first kept tokens of the session.
-func (a *answer) begin(prompt []int32, kept int) error {
+// submitJob submits the job of an answer to a prompt after the first kept tokens of the session.
+func (a *answer) submitJob(prompt []int32, kept int) error {
 	m, s := a.model, a.Session
 	if err := m.checkTokens(prompt); err != nil {
 		return err
@@ -228,15 +228,15 @@ func (a *answer) limit(prompt int) (int, error) {
 	return prompt + left, m.engine.couldHold(prompt + left)
 }
 
-// run yields tokens until the answer ends.
-func (a *answer) run() (err error) {
+// yieldTokens yields tokens until the answer ends.
+func (a *answer) yieldTokens() (err error) {
 	e, j := a.model.engine, a.job
 	if err := e.submit(j); err != nil {
-		a.settle()
+		a.returnSequence()
 		return err
 	}
 	ended, call := false, gauge.Of(a.ctx)
-	defer a.leave() // also if the hook panics
+	defer a.endJob() // also if the hook panics
 	for !ended && !a.left {
 		if err = e.await(a.ctx, j); err != nil {
 			return err
@@ -328,15 +328,15 @@ func (a *answer) candidates(logits []float32, sum float32) []Candidate {
 	return a.top
 }
 
-// leave ends the job.
-func (a *answer) leave() {
-	a.model.engine.leave(a.job)
-	a.settle()
+// endJob ends the job.
+func (a *answer) endJob() {
+	a.model.engine.endJob(a.job)
+	a.returnSequence()
 }
 
-// settle returns the sequence to the session.
-func (a *answer) settle() {
+// returnSequence returns the sequence to the session.
+func (a *answer) returnSequence() {
 	if a.Session != nil {
-		a.Session.takeBack(a.job)
+		a.Session.recoverSequence(a.job)
 	}
 }

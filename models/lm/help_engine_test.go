@@ -93,7 +93,7 @@ func (e *tester) answer() (err error) {
 }
 
 func (e *tester) one(c *call, j *job) error {
-	defer e.leave(j)
+	defer e.endJob(j)
 	c.tokens = append(c.tokens, c.prompt...)
 	for {
 		if err := e.await(context.Background(), j); err != nil {

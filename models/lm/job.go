@@ -107,7 +107,7 @@ func (e *engine) chose(j *job, token int32, valid int, goOn bool) {
 	j.late = time.Since(j.offered)
 	j.tokens, j.valid = append(j.tokens, token), valid
 	if goOn {
-		e.goOn(j)
+		e.continueJob(j)
 	}
 }
 
@@ -115,10 +115,10 @@ func (e *engine) chose(j *job, token int32, valid int, goOn bool) {
 func (e *engine) more(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.goOn(j)
+	e.continueJob(j)
 }
 
-func (e *engine) goOn(j *job) {
+func (e *engine) continueJob(j *job) {
 	j.guesses, j.phase = j.guesses[:0], computing
 	if j.err != nil { // the engine was closed in the meantime
 		j.offer(nil)
@@ -126,8 +126,8 @@ func (e *engine) goOn(j *job) {
 	e.signal()
 }
 
-// leave ends a job. The caller owns its sequence afterwards if it is kept.
-func (e *engine) leave(j *job) {
+// endJob ends a job. The caller owns its sequence afterwards if it is kept.
+func (e *engine) endJob(j *job) {
 	e.mu.Lock()
 	j.phase = leaving
 	e.signal()

@@ -168,7 +168,7 @@ func (c *pages) newSequence() (sequence, error) {
 			s.release()
 			return nil, err
 		}
-		s.keep(i, k)
+		s.setLayerStates(i, k)
 	}
 	return s, nil
 }
@@ -181,8 +181,8 @@ func (c *pages) sequence() paged {
 	return paged{cache: c, kept: make([]layerState, len(c.stores))}
 }
 
-// keep sets the states of a layer.
-func (s *paged) keep(layer int, k layerState) {
+// setLayerStates sets the states of a layer.
+func (s *paged) setLayerStates(layer int, k layerState) {
 	s.layers, s.kept[layer] = append(s.layers, nil), k
 	s.cache.mu.Lock()
 	s.cache.open[k.state] = true
@@ -276,7 +276,7 @@ func (s paged) fork(n int) (sequence, error) {
 			f.release()
 			return s.cache.newSequence()
 		}
-		f.keep(i, k)
+		f.setLayerStates(i, k)
 	}
 	return f, nil
 }

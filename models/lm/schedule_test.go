@@ -41,7 +41,7 @@ func (e *engine) step(t *testing.T, names map[*job]string) (did []string) {
 			must(t, e.await(context.Background(), j))
 			e.chose(j, 7, j.valid, len(j.tokens)+1 < j.limit)
 			if len(j.tokens) == j.limit {
-				e.leave(j)
+				e.endJob(j)
 			}
 		}
 	}

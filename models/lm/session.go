@@ -32,8 +32,8 @@ func (m *Model) NewSession() (*Session, error) {
 	return &Session{model: m}, nil
 }
 
-// take begins a call.
-func (s *Session) take() error {
+// acquire begins a call.
+func (s *Session) acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -57,8 +57,8 @@ func (s *Session) giveBack() {
 	s.busy = false
 }
 
-// set changes the tokens, which other goroutines may read at the same time.
-func (s *Session) set(tokens []int32) {
+// setTokens changes the tokens, which other goroutines may read at the same time.
+func (s *Session) setTokens(tokens []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens = tokens
@@ -66,7 +66,7 @@ func (s *Session) set(tokens []int32) {
 
 // call runs f as a call.
 func (s *Session) call(f func() error) error {
-	if err := s.take(); err != nil {
+	if err := s.acquire(); err != nil {
 		return err
 	}
 	defer s.giveBack()
@@ -84,16 +84,16 @@ func (s *Session) lend(j *job) {
 	}
 }
 
-// takeBack takes the sequence, and its tokens, from a job that has left.
-func (s *Session) takeBack(j *job) {
+// recoverSequence takes the sequence, and its tokens, from a job that has left.
+func (s *Session) recoverSequence(j *job) {
 	s.seq = j.seq
-	s.set(j.tokens)
+	s.setTokens(j.tokens)
 }
 
 // cut keeps the first n tokens. Those of them that layers have dropped are computed again by the
 // next call.
 func (s *Session) cut(n int) {
-	s.set(s.tokens[:n])
+	s.setTokens(s.tokens[:n])
 	s.back(n)
 }
 
@@ -171,7 +171,7 @@ func (s *Session) extend(ctx context.Context, tokens []int32, all bool,
 			s.cut(before)
 		}
 	}()
-	s.set(append(s.tokens, tokens...))
+	s.setTokens(append(s.tokens, tokens...))
 	err = s.compute(ctx, all, f)
 	done = err == nil
 	return err
@@ -197,12 +197,12 @@ func (s *Session) compute(ctx context.Context, all bool,
 	j.all = all
 	s.lend(j)
 	if err := e.submit(j); err != nil {
-		s.takeBack(j)
+		s.recoverSequence(j)
 		return err
 	}
 	defer func() {
-		e.leave(j)
-		s.takeBack(j)
+		e.endJob(j)
+		s.recoverSequence(j)
 	}()
 	for {
 		if err := e.await(ctx, j); err != nil {
@@ -281,7 +281,7 @@ func (s *Session) Trace(f func(layer, first int, rows attn.Tensor)) {
 
 // Close frees the session's memory. Later calls return [ErrClosed].
 func (s *Session) Close() error {
-	if err := s.take(); err != nil {
+	if err := s.acquire(); err != nil {
 		return err
 	}
 	defer s.giveBack()

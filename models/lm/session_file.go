@@ -135,7 +135,7 @@ func (s *Session) load(r io.Reader) (int64, error) {
 	}
 	n := int64(0)
 	if d.Kept > 0 {
-		err = s.hold(d.Kept, func(seq sequence) (err error) {
+		err = s.fillSequence(d.Kept, func(seq sequence) (err error) {
 			here, ok := seq.(paged)
 			if !ok {
 				return fmt.Errorf("%w: keys and values are in Options.Cache, want a model without one",
@@ -146,18 +146,18 @@ func (s *Session) load(r io.Reader) (int64, error) {
 		})
 	}
 	if err == nil {
-		s.set(d.Tokens)
+		s.setTokens(d.Tokens)
 	}
 	return from.N + n, damaged(err)
 }
 
-// hold calls f to fill the session's sequence, once there are pages for some tokens.
-func (s *Session) hold(tokens int, f func(sequence) error) error {
+// fillSequence calls f to fill the session's sequence, once there are pages for some tokens.
+func (s *Session) fillSequence(tokens int, f func(sequence) error) error {
 	e, j := s.model.engine, newJob(nil, tokens)
 	j.away = true // other jobs do not wait for the file
 	s.lend(j)
 	if err := e.submit(j); err != nil {
-		s.takeBack(j)
+		s.recoverSequence(j)
 		return err
 	}
 	done := false
@@ -165,8 +165,8 @@ func (s *Session) hold(tokens int, f func(sequence) error) error {
 		if j.seq != nil {
 			j.valid = j.seq.length()
 		}
-		e.leave(j)
-		if s.takeBack(j); !done {
+		e.endJob(j)
+		if s.recoverSequence(j); !done {
 			s.drop()
 		}
 	}()

@@ -20,14 +20,14 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 // not UTF-8 become U+FFFD, one for each maximal subpart of a character.
 func (d *Decoder) Next(token int32) string {
 	d.waits = append(d.waits, d.t.Bytes(token)...)
-	return d.take(len(d.waits) - unfinished(d.waits))
+	return d.takeBytes(len(d.waits) - unfinished(d.waits))
 }
 
 // Flush returns the text held back at the end of an answer. The next token begins another answer.
-func (d *Decoder) Flush() string { return d.take(len(d.waits)) }
+func (d *Decoder) Flush() string { return d.takeBytes(len(d.waits)) }
 
-// take returns the text of the first n bytes held back.
-func (d *Decoder) take(n int) string {
+// takeBytes returns the text of the first n bytes held back.
+func (d *Decoder) takeBytes(n int) string {
 	text := validText(d.waits[:n])
 	d.waits = d.waits[:copy(d.waits, d.waits[n:])]
 	return text

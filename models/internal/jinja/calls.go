@@ -55,9 +55,9 @@ func (a *arguments) add(r *run, name string, v value) {
 	a.names, a.values = append(a.names, name), append(a.values, v)
 }
 
-// take returns the values of a function's parameters, of which the first need ones are mandatory:
-// nil for parameters that the call omits.
-func (a *arguments) take(function string, need int, params ...string) []value {
+// valuesOf returns the values of a function's parameters, of which the first need ones are
+// mandatory: nil for parameters that the call omits.
+func (a *arguments) valuesOf(function string, need int, params ...string) []value {
 	if len(a.positions) > len(params) {
 		fail("%s has %d arguments, want at most %d", function, len(a.positions), len(params))
 	}

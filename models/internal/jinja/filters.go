@@ -43,13 +43,13 @@ func (r *run) soft(v value) text {
 // methodFilter is a filter that does the same as a method of texts.
 func methodFilter(name string) filter {
 	return func(r *run, v value, a *arguments) value {
-		a.take(name, 0)
+		a.valuesOf(name, 0)
 		return textMethods[name](r, r.soft(v), a)
 	}
 }
 
 func absolute(r *run, v value, a *arguments) value {
-	a.take("abs", 0)
+	a.valuesOf("abs", 0)
 	if f, ok := v.(float64); ok {
 		return math.Abs(f)
 	} else if n, ok := integer(v); ok && n >= 0 {
@@ -59,7 +59,7 @@ func absolute(r *run, v value, a *arguments) value {
 }
 
 func defaultFilter(_ *run, v value, a *arguments) value {
-	args := a.take("default", 0, "default_value", "boolean")
+	args := a.valuesOf("default", 0, "default_value", "boolean")
 	_, missing := v.(undefined)
 	if missing || truthOr(args[1], false) && !truth(v) {
 		if args[0] == nil {
@@ -71,7 +71,7 @@ func defaultFilter(_ *run, v value, a *arguments) value {
 }
 
 func stringFilter(r *run, v value, a *arguments) value {
-	a.take("string", 0)
+	a.valuesOf("string", 0)
 	if m, ok := v.(markup); ok {
 		return m
 	}
@@ -79,12 +79,12 @@ func stringFilter(r *run, v value, a *arguments) value {
 }
 
 func trim(r *run, v value, a *arguments) value {
-	chars := a.take("trim", 0, "chars")[0]
+	chars := a.valuesOf("trim", 0, "chars")[0]
 	return strip(r, "trim", r.soft(v), chars, true, true)
 }
 
 func replace(r *run, v value, a *arguments) value {
-	args := a.take("replace", 2, "old", "new", "count")
+	args := a.valuesOf("replace", 2, "old", "new", "count")
 	count := int64(-1)
 	if args[2] != nil && args[2] != value(none{}) {
 		count = intOr(args[2], -1)
@@ -94,7 +94,7 @@ func replace(r *run, v value, a *arguments) value {
 
 // title capitalizes words, as Jinja divides them.
 func title(r *run, v value, a *arguments) value {
-	a.take("title", 0)
+	a.valuesOf("title", 0)
 	t := r.soft(v)
 	begins := true
 	return r.cased(t, func(i int) letterCase {
@@ -108,7 +108,7 @@ func title(r *run, v value, a *arguments) value {
 }
 
 func indent(r *run, v value, a *arguments) value {
-	args := a.take("indent", 0, "width", "first", "blank")
+	args := a.valuesOf("indent", 0, "width", "first", "blank")
 	begin, isText := args[0].(text)
 	if !isText {
 		begin = r.repeated(text{' '}, intOr(args[0], 4)).(text)
@@ -139,7 +139,7 @@ func formatFilter(r *run, v value, a *arguments) value {
 
 // intFilter returns a number or text as an integer, or a default if it is none.
 func intFilter(r *run, v value, a *arguments) value {
-	args := a.take("int", 0, "default", "base")
+	args := a.valuesOf("int", 0, "default", "base")
 	if intOr(args[1], 10) != 10 {
 		fail("int has base %d, want 10", intOr(args[1], 10))
 	}
@@ -200,7 +200,7 @@ func parsed(s string) value {
 }
 
 func floatFilter(r *run, v value, a *arguments) value {
-	args := a.take("float", 0, "default")
+	args := a.valuesOf("float", 0, "default")
 	defined(v)
 	if t, ok := v.(text); ok {
 		v = parsed(r.digits(t))
@@ -214,7 +214,7 @@ func floatFilter(r *run, v value, a *arguments) value {
 }
 
 func round(r *run, v value, a *arguments) value {
-	args := a.take("round", 0, "precision", "method")
+	args := a.valuesOf("round", 0, "precision", "method")
 	precision := intOr(args[0], 0)
 	if precision < 0 || precision > 300 {
 		fail("round has precision %d, want 0 to 300", precision)

@@ -7,7 +7,7 @@ import (
 )
 
 func lengthFilter(_ *run, v value, a *arguments) value {
-	a.take("length", 0)
+	a.valuesOf("length", 0)
 	n, ok := length(v)
 	if !ok {
 		fail("a value of type %s has no length, want a text, list or mapping", typeName(v))
@@ -16,12 +16,12 @@ func lengthFilter(_ *run, v value, a *arguments) value {
 }
 
 func listFilter(r *run, v value, a *arguments) value {
-	a.take("list", 0)
+	a.valuesOf("list", 0)
 	return &listValue{r.both(r.each(v), nil)}
 }
 
 func firstFilter(r *run, v value, a *arguments) value {
-	a.take("first", 0)
+	a.valuesOf("first", 0)
 	if items := r.each(v); len(items) > 0 {
 		return items[0]
 	}
@@ -29,7 +29,7 @@ func firstFilter(r *run, v value, a *arguments) value {
 }
 
 func last(r *run, v value, a *arguments) value {
-	a.take("last", 0)
+	a.valuesOf("last", 0)
 	if _, ok := v.(*iterator); ok {
 		fail("last is of what a filter makes, want | list before it")
 	}
@@ -40,7 +40,7 @@ func last(r *run, v value, a *arguments) value {
 }
 
 func itemsFilter(_ *run, v value, a *arguments) value {
-	a.take("items", 0)
+	a.valuesOf("items", 0)
 	switch v := v.(type) {
 	case undefined:
 		return &iterator{}
@@ -52,7 +52,7 @@ func itemsFilter(_ *run, v value, a *arguments) value {
 }
 
 func reverseFilter(r *run, v value, a *arguments) value {
-	a.take("reverse", 0)
+	a.valuesOf("reverse", 0)
 	if t, ok := v.(text); ok {
 		t = slices.Clone(t)
 		r.charge(len(t))
@@ -65,7 +65,7 @@ func reverseFilter(r *run, v value, a *arguments) value {
 }
 
 func joinFilter(r *run, v value, a *arguments) value {
-	args := a.take("join", 0, "d", "attribute")
+	args := a.valuesOf("join", 0, "d", "attribute")
 	var between text
 	if args[0] != nil {
 		between = r.str(args[0])
@@ -126,7 +126,7 @@ func mapFilter(r *run, v value, a *arguments) value {
 	change := r.applied
 	if len(a.positions) == 0 && slices.Contains(a.names, "attribute") {
 		change = func(what string, a *arguments) func(value) value {
-			args := a.take(what, 0, "attribute", "default")
+			args := a.valuesOf(what, 0, "attribute", "default")
 			return r.getter(args[0], args[1])
 		}
 	}
@@ -214,7 +214,7 @@ func (r *run) ordered(list []keyed, reverse bool) []value {
 }
 
 func sorted(r *run, v value, a *arguments) value {
-	args := a.take("sort", 0, "reverse", "case_sensitive", "attribute")
+	args := a.valuesOf("sort", 0, "reverse", "case_sensitive", "attribute")
 	gets := []func(value) value{r.getter(args[2], nil)}
 	if t, ok := args[2].(text); ok {
 		gets = nil
@@ -235,7 +235,7 @@ func sorted(r *run, v value, a *arguments) value {
 }
 
 func dictSort(r *run, v value, a *arguments) value {
-	args := a.take("dictsort", 0, "case_sensitive", "by", "reverse")
+	args := a.valuesOf("dictsort", 0, "case_sensitive", "by", "reverse")
 	defined(v)
 	d, ok := v.(*dict)
 	if !ok {
@@ -254,7 +254,7 @@ func dictSort(r *run, v value, a *arguments) value {
 }
 
 func unique(r *run, v value, a *arguments) value {
-	args := a.take("unique", 0, "case_sensitive", "attribute")
+	args := a.valuesOf("unique", 0, "case_sensitive", "attribute")
 	get := r.getter(args[1], nil)
 	seen, made := newDict(), &iterator{}
 	for _, item := range r.each(v) {
@@ -271,7 +271,7 @@ func unique(r *run, v value, a *arguments) value {
 // extreme is a filter that returns the greatest or least item.
 func extreme(what string, sign int) filter {
 	return func(r *run, v value, a *arguments) value {
-		args := a.take(what, 0, "case_sensitive", "attribute")
+		args := a.valuesOf(what, 0, "case_sensitive", "attribute")
 		get := r.getter(args[1], nil)
 		var best, found value = nil, undefined{"there is no item"}
 		for i, item := range r.each(v) {
@@ -285,7 +285,7 @@ func extreme(what string, sign int) filter {
 }
 
 func sum(r *run, v value, a *arguments) value {
-	args := a.take("sum", 0, "attribute", "start")
+	args := a.valuesOf("sum", 0, "attribute", "start")
 	get := r.getter(args[0], nil)
 	total := value(int64(0))
 	if args[1] != nil {

@@ -49,8 +49,8 @@ type formatter struct {
 	rest   tuple
 }
 
-// take returns the next character, without the bit of its origin.
-func (f *formatter) take() rune {
+// nextCharacter returns the next character, without the bit of its origin.
+func (f *formatter) nextCharacter() rune {
 	if len(f.format) == 0 {
 		fail("a format ends in the middle of a conversion")
 	}
@@ -65,7 +65,7 @@ func (f *formatter) conversion() text {
 	named := len(f.format) > 0 && char(f.format[0]) == '('
 	var v value
 	if named {
-		f.take()
+		f.nextCharacter()
 		v = f.named()
 	}
 	f.flags(&c)
@@ -99,12 +99,12 @@ func (f *formatter) named() value {
 
 func (f *formatter) flags(c *conversion) {
 	flags := map[rune]*bool{'-': &c.left, '0': &c.zero, '+': &c.sign, ' ': &c.space, '#': &c.hash}
-	x := f.take()
-	for ; flags[x] != nil; x = f.take() {
+	x := f.nextCharacter()
+	for ; flags[x] != nil; x = f.nextCharacter() {
 		*flags[x] = true
 	}
 	number := func() (n int) {
-		for ; x >= '0' && x <= '9'; x = f.take() {
+		for ; x >= '0' && x <= '9'; x = f.nextCharacter() {
 			if n = 10*n + int(x-'0'); n > mostWidth {
 				fail("a format has a number above %d", mostWidth)
 			}
@@ -112,7 +112,7 @@ func (f *formatter) flags(c *conversion) {
 		return n
 	}
 	if c.width = number(); x == '.' {
-		x = f.take()
+		x = f.nextCharacter()
 		c.precision = number()
 	}
 	c.letter = x

@@ -22,7 +22,7 @@ func globals() map[string]value {
 }
 
 func raise(r *run, a *arguments) value {
-	why := a.take("raise_exception", 0, "message")[0]
+	why := a.valuesOf("raise_exception", 0, "message")[0]
 	if why == nil {
 		fail("it refuses the conversation")
 	}
@@ -37,7 +37,7 @@ func newRange(_ *run, a *arguments) value {
 	if len(a.names) > 0 {
 		fail("range has a parameter %s, want numbers only", a.names[0])
 	}
-	args := a.take("range", 2, "start", "stop", "step")
+	args := a.valuesOf("range", 2, "start", "stop", "step")
 	s := span{intOr(args[0], 0), intOr(args[1], 0), intOr(args[2], 1)}
 	if s.step == 0 {
 		fail("range has step 0, want another one")
@@ -88,7 +88,7 @@ var layouts = map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "Janua
 
 // clock is strftime_now.
 func clock(r *run, a *arguments) value {
-	format := r.plain(textOr(a.take("strftime_now", 1, "format")[0], ""))
+	format := r.plain(textOr(a.valuesOf("strftime_now", 1, "format")[0], ""))
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(format, "%")

@@ -10,7 +10,7 @@ import (
 // toJSON is the filter tojson of transformers, Python's json.dumps: keys keep their order, and <
 // and > stay as they are.
 func toJSON(r *run, v value, a *arguments) value {
-	args := a.take("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
+	args := a.valuesOf("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
 	j := jsonWriter{run: r, ascii: truthOr(args[0], false), sort: truthOr(args[3], false),
 		comma: textOf(", ", 0), colon: textOf(": ", 0)}
 	switch i := args[1].(type) {

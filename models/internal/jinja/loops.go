@@ -66,7 +66,7 @@ func (v *loop) again(r *run, a *arguments) value {
 	if !v.of.recursive {
 		fail("loop is called, want recursive after its items")
 	}
-	over := a.take("loop", 1, "items")[0]
+	over := a.valuesOf("loop", 1, "items")[0]
 	return r.capture(func() { v.of.each(r, v.outside, over, v.depth+1) })
 }
 

@@ -45,11 +45,11 @@ func (r *run) markups(a, b value) value {
 }
 
 func escapeFilter(r *run, v value, a *arguments) value {
-	a.take("escape", 0)
+	a.valuesOf("escape", 0)
 	return r.escaped(v)
 }
 
 func safeFilter(r *run, v value, a *arguments) value {
-	a.take("safe", 0)
+	a.valuesOf("safe", 0)
 	return markup{r.str(v)}
 }

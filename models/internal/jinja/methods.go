@@ -65,13 +65,13 @@ func methodOf(v value, name string) (value, bool) {
 
 var dictMethods = map[string]func(r *run, v value, a *arguments) value{
 	"copy": func(r *run, v value, a *arguments) value {
-		a.take("copy", 0)
+		a.valuesOf("copy", 0)
 		made := newDict()
 		r.add(made, v.(*dict))
 		return made
 	},
 	"get": func(r *run, v value, a *arguments) value {
-		args := a.take("get", 1, "key", "default")
+		args := a.valuesOf("get", 1, "key", "default")
 		if found, ok := r.get(v.(*dict), args[0]); ok {
 			return found
 		} else if args[1] != nil {
@@ -86,18 +86,18 @@ var dictMethods = map[string]func(r *run, v value, a *arguments) value{
 
 func viewOf(what string) func(r *run, v value, a *arguments) value {
 	return func(_ *run, v value, a *arguments) value {
-		a.take(what, 0)
+		a.valuesOf(what, 0)
 		return view{v.(*dict), what}
 	}
 }
 
 func copyList(r *run, v value, a *arguments) value {
-	a.take("copy", 0)
+	a.valuesOf("copy", 0)
 	return &listValue{r.both(r.each(v), nil)}
 }
 
 func countItems(r *run, v value, a *arguments) value {
-	item, n := a.take("count", 1, "value")[0], int64(0)
+	item, n := a.valuesOf("count", 1, "value")[0], int64(0)
 	for _, other := range r.each(v) {
 		n += number64(r.equal(other, item))
 	}
@@ -105,7 +105,7 @@ func countItems(r *run, v value, a *arguments) value {
 }
 
 func indexItem(r *run, v value, a *arguments) value {
-	item := a.take("index", 1, "value")[0]
+	item := a.valuesOf("index", 1, "value")[0]
 	at := slices.IndexFunc(r.each(v), func(other value) bool { return r.equal(other, item) })
 	if at < 0 {
 		fail("index: the item is not there")

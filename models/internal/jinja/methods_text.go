@@ -66,7 +66,7 @@ var textMethods = map[string]textMethod{
 
 func changes(name string, choose func(t text, i int) letterCase) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		a.take(name, 0)
+		a.valuesOf(name, 0)
 		return r.cased(t, func(i int) letterCase { return choose(t, i) })
 	}
 }
@@ -74,7 +74,7 @@ func changes(name string, choose func(t text, i int) letterCase) textMethod {
 // everyCharacter is a method that tests all characters.
 func everyCharacter(name string, is func(rune) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		a.take(name, 0)
+		a.valuesOf(name, 0)
 		r.charge(len(t))
 		return len(t) > 0 && !slices.ContainsFunc(t, func(r rune) bool { return !is(r) })
 	}
@@ -83,7 +83,7 @@ func everyCharacter(name string, is func(rune) bool) textMethod {
 // hasCase is a method that requires characters of one case and none of the other.
 func hasCase(name string, is, isNot func(rune) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		a.take(name, 0)
+		a.valuesOf(name, 0)
 		r.charge(len(t))
 		isOther := func(r rune) bool { return isNot(r) || unicode.IsTitle(char(r)) }
 		return slices.ContainsFunc(t, is) && !slices.ContainsFunc(t, isOther)
@@ -105,7 +105,7 @@ func isDigits(r rune) bool {
 
 func strips(name string, left, right bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		return strip(r, name, t, a.take(name, 0, "chars")[0], left, right)
+		return strip(r, name, t, a.valuesOf(name, 0, "chars")[0], left, right)
 	}
 }
 
@@ -145,7 +145,7 @@ func bounded(t text, from, to value) (part text, first int, ok bool) {
 
 func affixMethod(name string, has func(t, affix text) bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		args := a.take(name, 1, "prefix", "start", "end")
+		args := a.valuesOf(name, 1, "prefix", "start", "end")
 		part, _, ok := bounded(t, args[1], args[2])
 		affixes, several := args[0].(tuple)
 		if !several {
@@ -161,7 +161,7 @@ func affixMethod(name string, has func(t, affix text) bool) textMethod {
 
 func finds(name string, find func(r *run, t, p text) int, must bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		args := a.take(name, 1, "sub", "start", "end")
+		args := a.valuesOf(name, 1, "sub", "start", "end")
 		wanted := textOr(args[0], "")
 		at := -1
 		if part, first, ok := bounded(t, args[1], args[2]); ok {
@@ -177,7 +177,7 @@ func finds(name string, find func(r *run, t, p text) int, must bool) textMethod 
 }
 
 func countText(r *run, t text, a *arguments) value {
-	args := a.take("count", 1, "sub", "start", "end")
+	args := a.valuesOf("count", 1, "sub", "start", "end")
 	wanted := textOr(args[0], "")
 	part, _, ok := bounded(t, args[1], args[2])
 	if ok && len(wanted) == 0 {
@@ -196,14 +196,14 @@ func countText(r *run, t text, a *arguments) value {
 
 func joinMethod(r *run, t text, a *arguments) value {
 	var texts []text
-	for _, item := range r.each(a.take("join", 1, "iterable")[0]) {
+	for _, item := range r.each(a.valuesOf("join", 1, "iterable")[0]) {
 		texts = append(texts, textOr(item, ""))
 	}
 	return r.join(texts, t)
 }
 
 func replaceMethod(r *run, t text, a *arguments) value {
-	args := a.take("replace", 2, "old", "new", "count")
+	args := a.valuesOf("replace", 2, "old", "new", "count")
 	return r.replaced(t, textOr(args[0], ""), textOr(args[1], ""), intOr(args[2], -1))
 }
 
@@ -226,7 +226,7 @@ func (r *run) replaced(t, old, by text, count int64) text {
 
 func partition(name string, find func(r *run, t, p text) int) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		by := textOr(a.take(name, 1, "sep")[0], "")
+		by := textOr(a.valuesOf(name, 1, "sep")[0], "")
 		if len(by) == 0 {
 			fail("%s: the separator is empty", name)
 		}
@@ -243,7 +243,7 @@ func partition(name string, find func(r *run, t, p text) int) textMethod {
 
 func removes(name string, prefix bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		affix := textOr(a.take(name, 1, "affix")[0], "")
+		affix := textOr(a.valuesOf(name, 1, "affix")[0], "")
 		r.charge(len(affix))
 		switch {
 		case prefix && t.hasPrefix(affix):
@@ -258,7 +258,7 @@ func removes(name string, prefix bool) textMethod {
 // padded is a method that pads to a width; left returns how much of the padding is before the text.
 func padded(name string, left func(pad, width int) int) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		args := a.take(name, 1, "width", "fillchar")
+		args := a.valuesOf(name, 1, "width", "fillchar")
 		fill := textOr(args[1], " ")
 		if len(fill) != 1 {
 			fail("%s fills with %d characters, want 1", name, len(fill))
@@ -278,6 +278,6 @@ func zeroFill(r *run, t text, a *arguments) value {
 	if len(t) > 0 && (char(t[0]) == '-' || char(t[0]) == '+') {
 		sign = 1
 	}
-	zeros := r.repeated(text{'0'}, intOr(a.take("zfill", 1, "width")[0], 0)-int64(len(t)))
+	zeros := r.repeated(text{'0'}, intOr(a.valuesOf("zfill", 1, "width")[0], 0)-int64(len(t)))
 	return r.join([]text{t[:sign], zeros.(text), t[sign:]}, nil)
 }

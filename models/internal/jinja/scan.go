@@ -75,8 +75,8 @@ func scan(source string) []token {
 
 func (s *scanner) rest() string { return s.source[s.at:] }
 
-// take skips a text.
-func (s *scanner) take(t string) {
+// skipText skips a text.
+func (s *scanner) skipText(t string) {
 	s.at += len(t)
 	s.line += strings.Count(t, "\n")
 }
@@ -104,16 +104,16 @@ func (s *scanner) root() {
 	begin := rawBegin.FindString(rest[n:])
 	switch {
 	case begin != "":
-		s.take(begin)
+		s.skipText(begin)
 		s.raw()
 	case tag == "{#":
-		s.take(tag + sign)
+		s.skipText(tag + sign)
 		s.comment()
 	case tag == "{{":
-		s.take(tag + sign)
+		s.skipText(tag + sign)
 		s.tag(output, endOut, outputEnd)
 	default:
-		s.take(tag + sign)
+		s.skipText(tag + sign)
 		s.tag(block, endBlock, blockEnd)
 	}
 	s.newline = strings.HasSuffix(s.source[:s.at], "\n")
@@ -142,7 +142,7 @@ func (s *scanner) text(t, sign string, line bool) {
 	if kept != "" {
 		s.add(data, kept, nil)
 	}
-	s.take(t)
+	s.skipText(t)
 }
 
 func (s *scanner) comment() {
@@ -150,7 +150,7 @@ func (s *scanner) comment() {
 	if at == nil {
 		failAt(s.line, "{# has no end, want #}")
 	}
-	s.take(s.rest()[:at[1]])
+	s.skipText(s.rest()[:at[1]])
 }
 
 func (s *scanner) raw() {
@@ -161,7 +161,7 @@ func (s *scanner) raw() {
 	rest := s.rest()
 	s.newline = strings.HasSuffix(s.source[:s.at], "\n")
 	s.text(rest[:at[0]], rest[at[2]:at[3]], true)
-	s.take(rest[at[0]:at[1]])
+	s.skipText(rest[at[0]:at[1]])
 }
 
 // tag reads the tokens of a tag.
@@ -171,7 +171,7 @@ func (s *scanner) tag(begin, end kind, ends *regexp.Regexp) {
 	for s.at < len(s.source) {
 		if t := ends.FindString(s.rest()); t != "" && len(s.open) == 0 {
 			s.add(end, "", nil)
-			s.take(t)
+			s.skipText(t)
 			return
 		}
 		s.token()
@@ -183,11 +183,11 @@ func (s *scanner) token() {
 	rest := s.rest()
 	afterDot := s.at > 0 && s.source[s.at-1] == '.'
 	if t := spaces.FindString(rest); t != "" {
-		s.take(t)
+		s.skipText(t)
 	} else if t := decimals.FindString(rest); t != "" && !afterDot {
 		x, _ := strconv.ParseFloat(strings.ReplaceAll(t, "_", ""), 64) // infinite if out of range
 		s.add(numeral, t, x)
-		s.take(t)
+		s.skipText(t)
 	} else if t := integers.FindString(rest); t != "" {
 		n, err := strconv.ParseInt(t, 0, 64)
 		if err != nil {
@@ -197,17 +197,17 @@ func (s *scanner) token() {
 			failAt(s.line, "%.40s is too large, want integers of 64 bits", t)
 		}
 		s.add(numeral, t, n)
-		s.take(t)
+		s.skipText(t)
 	} else if t := nameText.FindString(rest); t != "" {
 		s.add(identifier, t, nil)
-		s.take(t)
+		s.skipText(t)
 	} else if t := strings1.FindString(rest); t != "" {
 		s.add(literal, t, textOf(s.unescape(t[1:len(t)-1]), 0))
-		s.take(t)
+		s.skipText(t)
 	} else if t := operators.FindString(rest); t != "" {
 		s.bracket(t)
 		s.add(kind(t), t, nil)
-		s.take(t)
+		s.skipText(t)
 	} else {
 		r, _ := utf8.DecodeRuneInString(rest)
 		failAt(s.line, "%q is not expected here", r)

@@ -5,7 +5,7 @@ import "slices"
 // splits is the methods split and rsplit.
 func splits(name string, fromEnd bool) textMethod {
 	return func(r *run, t text, a *arguments) value {
-		args := a.take(name, 0, "sep", "maxsplit")
+		args := a.valuesOf(name, 0, "sep", "maxsplit")
 		most := intOr(args[1], -1)
 		next := r.spaced
 		if args[0] != nil && args[0] != value(none{}) {
@@ -99,7 +99,7 @@ func (r *run) spaced(t text, fromEnd bool) (part, rest text, more bool) {
 }
 
 func splitLinesMethod(r *run, t text, a *arguments) value {
-	args := a.take("splitlines", 0, "keepends")
+	args := a.valuesOf("splitlines", 0, "keepends")
 	r.charge(workOfItem * len(t))
 	made := &listValue{}
 	for _, line := range splitLines(t, truthOr(args[0], false)) {

@@ -14,7 +14,7 @@ func init() {
 		"callable": plainTest(isCallable),
 		"defined":  plainTest(func(v value) bool { return !isUndefined(v) }),
 		"divisibleby": func(r *run, v value, a *arguments) bool {
-			by := a.take("divisibleby", 1, "num")[0]
+			by := a.valuesOf("divisibleby", 1, "num")[0]
 			return r.equal(r.arithmetic("%", v, by), int64(0))
 		},
 		"even":   func(r *run, v value, a *arguments) bool { return r.rest(v, a) == 0 },
@@ -22,7 +22,7 @@ func init() {
 		"filter": nameTest(func(name string) bool { return filtersByName[name] != nil }),
 		"float":  ofType("float"),
 		"in": func(r *run, v value, a *arguments) bool {
-			return r.contains(a.take("in", 1, "seq")[0], v)
+			return r.contains(a.valuesOf("in", 1, "seq")[0], v)
 		},
 		"integer":   ofType("int"),
 		"iterable":  plainTest(isIterable),
@@ -44,7 +44,7 @@ func init() {
 		">=": {">=", "ge"}} {
 		for _, name := range names {
 			tests[name] = func(r *run, v value, a *arguments) bool {
-				return r.compared(op, v, a.take(name, 1, "other")[0])
+				return r.compared(op, v, a.valuesOf(name, 1, "other")[0])
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func init() {
 // plainTest is a test without arguments.
 func plainTest(is func(value) bool) test {
 	return func(_ *run, v value, a *arguments) bool {
-		a.take("a test", 0)
+		a.valuesOf("a test", 0)
 		return is(v)
 	}
 }
@@ -61,7 +61,7 @@ func plainTest(is func(value) bool) test {
 // nameTest tests whether a name exists.
 func nameTest(is func(name string) bool) test {
 	return func(r *run, v value, a *arguments) bool {
-		a.take("a test", 0)
+		a.valuesOf("a test", 0)
 		return is(r.plain(textOr(v, "")))
 	}
 }
@@ -74,14 +74,14 @@ func ofType(names ...string) test {
 // textTest does the same as a method of texts.
 func textTest(method string) test {
 	return func(r *run, v value, a *arguments) bool {
-		a.take("a test", 0)
+		a.valuesOf("a test", 0)
 		return textMethods[method](r, r.soft(v), a).(bool)
 	}
 }
 
 // rest is the remainder of a number divided by 2.
 func (r *run) rest(v value, a *arguments) float64 {
-	a.take("a test", 0)
+	a.valuesOf("a test", 0)
 	f, _ := float(r.arithmetic("%", v, int64(2)))
 	return f
 }
@@ -118,7 +118,7 @@ func isSequence(v value) bool {
 // sameAs tests whether two values are the same object. For most values that depends on the
 // implementation of Python.
 func sameAs(_ *run, v value, a *arguments) bool {
-	other := a.take("sameas", 1, "other")[0]
+	other := a.valuesOf("sameas", 1, "other")[0]
 	switch v := v.(type) {
 	case none, bool, *listValue, *dict:
 		return v == other

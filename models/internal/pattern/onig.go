@@ -117,8 +117,8 @@ func (t *translator) begins(text string) bool {
 	return len(t.rest) >= n && string(t.rest[:n]) == text
 }
 
-// take copies n bytes.
-func (t *translator) take(n int) {
+// copyBytes copies n bytes.
+func (t *translator) copyBytes(n int) {
 	t.write(string(t.rest[:n]))
 	t.rest = t.rest[n:]
 }
@@ -160,7 +160,7 @@ func (t *translator) times(often string) {
 	t.write(often)
 	switch {
 	case t.begins("?"):
-		t.take(1)
+		t.copyBytes(1)
 	case t.begins("+"):
 		t.next()
 		begin, end := t.atomicGroup()
@@ -238,7 +238,7 @@ func (t *translator) letter(r rune) {
 	}
 	t.write(`\` + string(r))
 	if strings.ContainsRune("pPx", r) && t.begins("{") {
-		t.take(len([]rune(t.upTo('}'))))
+		t.copyBytes(len([]rune(t.upTo('}'))))
 	}
 }
 
@@ -266,7 +266,7 @@ func isProperty(text string) bool {
 func (t *translator) class() {
 	t.write("[")
 	if t.begins("^") {
-		t.take(1)
+		t.copyBytes(1)
 	}
 	t.set()
 	t.write("]")
@@ -349,7 +349,7 @@ func (t *translator) group() {
 		t.ignores = groups[i] == "?i:" || groups[i] != "?-i:" && ignores
 	case t.begins("?i)") && atStart:
 		t.write("(")
-		t.take(len("?i)"))
+		t.copyBytes(len("?i)"))
 		t.ignores = true
 		return
 	case t.begins("?<") && isName(strings.Trim(name, "?<>")):
@@ -391,12 +391,12 @@ func (t *translator) exactly(body string) {
 	if strings.HasPrefix(body, ",") {
 		t.write("0")
 	}
-	t.take(len(body))
+	t.copyBytes(len(body))
 	switch both := strings.Contains(body, ","); {
 	case t.begins("?") && !both:
 		t.fail("has {%s?, want no ? there: it makes all of them optional", body)
 	case t.begins("?"):
-		t.take(1)
+		t.copyBytes(1)
 	}
 	if t.begins("+") {
 		t.fail("has {%s+, want no + there: it is another loop around that", body)

@@ -125,7 +125,7 @@ func (m *matcher) find(from int) (start, end int, ok bool) {
 		if from = m.possibleFrom(from); from > len(m.text) {
 			return 0, 0, false
 		}
-		m.begin(from)
+		m.clearMatch(from)
 		if end, ok = m.run(0, from); ok || m.steps < 0 {
 			return from, end, ok
 		}
@@ -135,8 +135,8 @@ func (m *matcher) find(from int) (start, end int, ok bool) {
 	return 0, 0, false
 }
 
-// begin clears an earlier match.
-func (m *matcher) begin(from int) {
+// clearMatch clears an earlier match.
+func (m *matcher) clearMatch(from int) {
 	m.stack, m.tried = m.stack[:0], from
 	for i := range m.spans {
 		m.spans[i] = noSpan

@@ -31,8 +31,8 @@ func (e *encoded) add(id int, word traced, start, end int) {
 	}
 }
 
-// keep drops all but the first tokens.
-func (e *encoded) keep(tokens int) {
+// truncate drops all but the first tokens.
+func (e *encoded) truncate(tokens int) {
 	e.ids = e.ids[:tokens]
 	if e.trace != nil {
 		e.spans = e.spans[:tokens]

@@ -92,7 +92,7 @@ func (k *unigramKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 		t.model, err = m.build()
 	}
 	if err == nil {
-		err = t.finish(added, decodes)
+		err = t.setDerived(added, decodes)
 	}
 	for id, kind := range k.Kinds {
 		if kind == unusedToken && id < len(t.texts) {

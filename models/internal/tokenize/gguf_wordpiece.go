@@ -89,7 +89,7 @@ func (k *wordPieceKeys) tokenizer(decodes bool) (*Tokenizer, error) {
 	if t.model, err = m.build(); err != nil {
 		return nil, err
 	}
-	return t, t.finish(added, decodes)
+	return t, t.setDerived(added, decodes)
 }
 
 // asInFolders returns a token in the form of vocab.txt.

@@ -147,7 +147,7 @@ func (r *replace) matches(t traced, b *budget) (traced, error) {
 		if at += len(part); matched {
 			w.insert(r.Content, at)
 		} else {
-			w.keep(at-len(part), at)
+			w.copyRange(at-len(part), at)
 		}
 		return grown(w.text.Len(), b.bytes)
 	})

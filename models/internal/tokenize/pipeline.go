@@ -129,7 +129,7 @@ func (p *pipeline) usersWord(e *encoded, w traced, word func(*encoded, traced) e
 	if err != nil || !slices.ContainsFunc(e.ids[known:], isControl) {
 		return err
 	}
-	e.keep(known)
+	e.truncate(known)
 	for at, r := range w.text {
 		if err := word(e, w.slice(at, at+utf8.RuneLen(r))); err != nil {
 			return err

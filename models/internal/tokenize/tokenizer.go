@@ -149,11 +149,11 @@ func build[M any, P fileModel[M]](t *Tokenizer, f *tokenizerFile[M], u usage) (e
 			return err
 		}
 	}
-	return t.finish(f.Added, u.decodes)
+	return t.setDerived(f.Added, u.decodes)
 }
 
-// finish sets the fields that follow from others.
-func (t *Tokenizer) finish(added []addedToken, decodes bool) error {
+// setDerived sets the fields that follow from others.
+func (t *Tokenizer) setDerived(added []addedToken, decodes bool) error {
 	t.added, t.special = map[int]bool{}, map[int]bool{}
 	for _, a := range added {
 		t.added[a.ID] = true

@@ -104,10 +104,10 @@ func (t traced) replaceAll(old, content string) traced {
 	for at := 0; ; {
 		i := strings.Index(t.text[at:], old)
 		if i < 0 {
-			w.keep(at, len(t.text))
+			w.copyRange(at, len(t.text))
 			return w.made()
 		}
-		w.keep(at, at+i)
+		w.copyRange(at, at+i)
 		at += i + len(old)
 		w.insert(content, at)
 	}
@@ -154,8 +154,8 @@ type tracer struct {
 
 func (w *tracer) made() traced { return tracedIf(w.of.from != nil, w.text.String(), w.from) }
 
-// keep copies a range of bytes.
-func (w *tracer) keep(start, end int) {
+// copyRange copies a range of bytes.
+func (w *tracer) copyRange(start, end int) {
 	w.text.WriteString(w.of.text[start:end])
 	if w.of.from != nil {
 		w.from = append(w.from, (*w.of.from)[start:end]...)

@@ -28,7 +28,7 @@ func inForm(form norm.Form, t traced) traced {
 	for at, end := 0, 0; at < len(t.text); at = end {
 		end = at + form.NextBoundaryInString(t.text[at:], true)
 		if form.IsNormalString(t.text[at:end]) {
-			w.keep(at, end)
+			w.copyRange(at, end)
 		} else {
 			w.append(t.slice(at, end).transform(editsInForm(form, t.text[at:end])))
 		}

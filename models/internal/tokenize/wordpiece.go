@@ -87,7 +87,7 @@ func readVocabularyText(l *weights.Loader, t *Tokenizer, config *tokenizerConfig
 		t.model, err = m.build()
 	}
 	if err == nil {
-		err = t.finish(added, u.decodes)
+		err = t.setDerived(added, u.decodes)
 	}
 	l.Check(t.file, err)
 }
@@ -159,7 +159,7 @@ func (t *wordPiece) word(e *encoded, w traced) error {
 	n := min(len(w.text), t.longestPiece)
 	for ; at < len(w.text); n-- {
 		if n == 0 || utf8.RuneCountInString(w.text) > t.LongestWord {
-			e.keep(known)
+			e.truncate(known)
 			e.add(t.Vocab[t.Unknown], w, 0, len(w.text))
 			return nil
 		}
