@@ -40,7 +40,7 @@ func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []in
 			"… D] with the same D", q.B, q.H, q.L, q.D, docs.B, docs.H, docs.L, docs.D)
 	}
 	s := similarities.Get().(*similarity)
-	defer s.put()
+	defer s.release()
 	if err := s.divide(dst, all[:], docs.L, lens); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *att
 			"tokens, as MatrixConfig.Transposed packs rows", inputs, q.D)
 	}
 	s := similarities.Get().(*similarity)
-	defer s.put()
+	defer s.release()
 	if err := s.divide(dst, []argument{q}, outputs, lens); err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (s *similarity) run(p *attn.Pool) error {
 	return p.Run(len(s.parts), s)
 }
 
-// put keeps the memory for the next call.
-func (s *similarity) put() {
+// release keeps the memory for the next call.
+func (s *similarity) release() {
 	*s = similarity{query: s.query[:0], products: s.products[:0], parts: s.parts[:0]}
 	similarities.Put(s)
 }

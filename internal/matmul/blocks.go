@@ -23,7 +23,7 @@ func PackBlocks(data []byte, t blocks.Type, outputs, inputs int, c Config) (*Mat
 	for i := range p.tasks() {
 		p.Task(nil, i)
 	}
-	return p.finish()
+	return p.matrix()
 }
 
 // blockPacking is a matrix of blocks that is being packed.
@@ -167,8 +167,8 @@ func (p *blockPacking) half(from []byte) uint16 {
 	return bits
 }
 
-// finish returns the matrix, or an error that names a block without a finite scale.
-func (p *blockPacking) finish() (*Matrix, error) {
+// matrix returns the matrix, or an error that names a block without a finite scale.
+func (p *blockPacking) matrix() (*Matrix, error) {
 	bad := p.bad.Load()
 	if bad == math.MaxInt64 {
 		return p.m, nil

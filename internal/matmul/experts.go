@@ -175,7 +175,7 @@ func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 func (x *expertCall) inputs(r *routes) preparation {
 	y := preparation{t: x.t, a: x.a, routes: r, rotation: 1}
 	for i, m := range x.ms {
-		if begin := r.begin(i); begin < r.ends[i] {
+		if begin := r.firstPlace(i); begin < r.ends[i] {
 			y.needs |= r.needs[begin]
 			y.rotation = max(y.rotation, m.rotation)
 		}

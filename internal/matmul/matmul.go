@@ -595,7 +595,7 @@ func (p *projection) compute(u productBlock) {
 	}
 	u.Dst, u.Stride = p.dst.Data[p.dst.Offset(u.b, u.h, u.row)+u.first:], p.dst.SL
 	p.multiply(&u)
-	p.finish(&u)
+	p.scaleAndBias(&u)
 }
 
 // gather computes a block in scratch memory, and then copies it to dst.
@@ -604,7 +604,7 @@ func (p *projection) gather(u productBlock) {
 	w.s = kernel.Grow(w.s, u.Rows*u.Cols)
 	u.Dst, u.Stride = w.s, u.Cols
 	p.multiply(&u)
-	p.finish(&u)
+	p.scaleAndBias(&u)
 	for r := range u.Rows {
 		copy(p.rowOf(&u, r)[u.first:][:u.Cols], w.s[r*u.Cols:])
 	}
@@ -653,13 +653,13 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
 }
 
-// finish multiplies a block by the scales of columns and adds the bias, if there are.
-func (p *projection) finish(u *productBlock) {
+// scaleAndBias multiplies a block by the scales of columns and adds the bias, if there are.
+func (p *projection) scaleAndBias(u *productBlock) {
 	bias := p.bias
 	if bias != nil {
 		bias = bias[u.first:][:u.Cols]
 	}
-	u.finish(p.inputs.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
+	u.scaleAndBias(p.inputs.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
 // panelsSequential reports whether few rows read the panels of a large matrix in order, as they

@@ -53,7 +53,7 @@ func PackMatrix(t *tuning.Row, w *views.Tensor, c Config) (*Matrix, error) {
 		p.Task(s, i)
 	}
 	memories.Put(s)
-	return p.finish()
+	return p.matrix()
 }
 
 // packing is a matrix that is being packed.
@@ -306,8 +306,8 @@ func (p *packing) column(dst, columns []float32, u packRange, c int) {
 	}
 }
 
-// finish returns the matrix, or an error that names an element without a scale.
-func (p *packing) finish() (*Matrix, error) {
+// matrix returns the matrix, or an error that names an element without a scale.
+func (p *packing) matrix() (*Matrix, error) {
 	if !p.noScale.Load() {
 		return p.m, nil
 	}

@@ -26,7 +26,7 @@ func TestPackInAnyOrder(t *testing.T) {
 				for i := range x.tasks() {
 					x.Task(s, x.tasks()-1-i)
 				}
-				m, err := x.finish()
+				m, err := x.matrix()
 				kerneltest.Must(t, err)
 				if !bytes.Equal(m.data, want.data) || !slices.Equal(m.scales, want.scales) {
 					t.Errorf("%+v, %d workers: another matrix", c, workers)

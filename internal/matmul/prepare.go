@@ -77,7 +77,7 @@ func (x preparation) next(w *Memory, most int) (y preparation, ok bool) {
 		if x.first == len(x.routes.offsets) {
 			return x, false
 		}
-		x.source = views.Tensor{B: 1, H: 1, L: x.routes.take(x.first, most), D: x.a.D}
+		x.source = views.Tensor{B: 1, H: 1, L: x.routes.placesFrom(x.first, most), D: x.a.D}
 	} else {
 		left := x.a.L - x.first
 		if left <= 0 || x.a.Empty() {
@@ -233,17 +233,17 @@ type routes struct {
 	each    int          // rows of dst for a row of a
 }
 
-// begin returns the first place of a matrix.
-func (r *routes) begin(which int) int {
+// firstPlace returns the first place of a matrix.
+func (r *routes) firstPlace(which int) int {
 	if which == 0 {
 		return 0
 	}
 	return r.ends[which-1]
 }
 
-// take returns the number of places from first on that are prepared next, at most most: all places
-// of whole matrices, if they fit.
-func (r *routes) take(first, most int) int {
+// placesFrom returns the number of places from first on that are prepared next, at most most: all
+// places of whole matrices, if they fit.
+func (r *routes) placesFrom(first, most int) int {
 	end := len(r.offsets)
 	if end-first <= most {
 		return end - first
@@ -265,7 +265,7 @@ func (x *preparation) share(which, matrices int) (s share, ok bool) {
 		return share{which, 0, x.rows()}, which < matrices
 	}
 	for ; which < matrices; which++ {
-		from, end := max(r.begin(which), x.first), min(r.ends[which], x.first+x.rows())
+		from, end := max(r.firstPlace(which), x.first), min(r.ends[which], x.first+x.rows())
 		if from < end {
 			return share{which, from - x.first, end - from}, true
 		}

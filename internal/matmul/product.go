@@ -187,9 +187,9 @@ func (u *outputBlock) addTyped(t *tuning.Row, k typedKernel, a []float32, aStrid
 	last.store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// finish multiplies each column by its scale and adds its bias. Either may be nil. It does a few
-// rows at a time to bound each call of assembly.
-func (u *outputBlock) finish(t *tuning.Row, scales, bias []float32) {
+// scaleAndBias multiplies each column by its scale and adds its bias. Either may be nil. It does a
+// few rows at a time to bound each call of assembly.
+func (u *outputBlock) scaleAndBias(t *tuning.Row, scales, bias []float32) {
 	for c := 0; c < u.Cols && (scales != nil || bias != nil); c += kernel.CallElements {
 		some := u.part(c, min(kernel.CallElements, u.Cols-c))
 		some.finishSome(t, some.of(scales, c), some.of(bias, c))

@@ -87,8 +87,9 @@ type productRun struct{ which, first, cols int }
 // leastRun is the bytes of the shortest runs: a worker reads them in about two microseconds.
 const leastRun = 32 << 10
 
-// take sets now to the products of the current rows, and returns their nanoseconds on one core.
-func (q *products) take() (cost float64) {
+// setProducts sets now to the products of the current rows, and returns their nanoseconds on one
+// core.
+func (q *products) setProducts() (cost float64) {
 	clear(q.now) // there may be fewer than before
 	q.now = q.now[:0]
 	for s, more := q.inputs.share(0, len(q.ms)); more; s, more = q.inputs.share(s.which+1, len(q.ms)) {

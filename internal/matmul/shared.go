@@ -127,7 +127,7 @@ func (w *Memory) multiply(on Workers, inputs preparation) {
 	x := &q.inputs
 	most, ok := x.atOnce(), false
 	for *x, ok = x.next(w, most); ok; *x, ok = x.next(w, most) {
-		cost := q.take()
+		cost := q.setProducts()
 		workers := on.WorkersFor(cost)
 		if q.own = x.short(); x.needs != 0 && !q.own {
 			on.Share(x, workers, x.divide(workers), x.cost())
@@ -146,7 +146,7 @@ func PackMatrixOn(on Workers, t *tuning.Row, w *views.Tensor, c Config) (*Matrix
 	workers := on.WorkersFor(x.cost())
 	x.divide(workers)
 	on.Share(x, workers, x.tasks(), x.cost())
-	return x.finish()
+	return x.matrix()
 }
 
 // PackBlocksOn is PackBlocks on workers.
@@ -157,5 +157,5 @@ func PackBlocksOn(on Workers, data []byte, t blocks.Type, outputs, inputs int,
 		return nil, err
 	}
 	on.Share(x, on.WorkersFor(x.cost()), x.tasks(), x.cost())
-	return x.finish()
+	return x.matrix()
 }

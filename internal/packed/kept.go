@@ -31,10 +31,10 @@ func (x *Kept) Fit(d, dv, blocks int) {
 }
 
 // Forget makes all places free.
-func (x *Kept) Forget() { x.begin(Head{B: -1}) }
+func (x *Kept) Forget() { x.setHead(Head{B: -1}) }
 
-// begin begins with another head.
-func (x *Kept) begin(head Head) {
+// setHead begins with another head.
+func (x *Kept) setHead(head Head) {
 	x.head, x.last = head, -1
 	clear(x.kept)
 }
@@ -47,7 +47,7 @@ func (x *Kept) Has(head Head, block int) bool {
 // Place returns the place of a head's block, and whether the block is there.
 func (x *Kept) Place(head Head, block int) (to []byte, made bool) {
 	if x.head != head {
-		x.begin(head)
+		x.setHead(head)
 	}
 	place := min(block, len(x.kept))
 	if place == len(x.kept) {

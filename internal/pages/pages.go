@@ -116,9 +116,9 @@ func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free 
 	var own [1]int32
 	shared := n > 0 && p.sharesLast(t)
 	if shared {
-		p.take(own[:0], 1)
+		p.takePages(own[:0], 1)
 	}
-	t.pages = p.take(t.pages, t.newPages(n))
+	t.pages = p.takePages(t.pages, t.newPages(n))
 	p.mu.Unlock()
 	if shared { // while it is copied the page is still shared, so nobody writes to it
 		last := &t.pages[t.length/Tokens-t.base]
@@ -146,7 +146,7 @@ func (p *Pool) Unshare(t *Table, lo, hi int, copyPage func(dst, src int32)) (nee
 		p.mu.Unlock()
 		return need, free, false
 	}
-	own := p.take(t.pages[len(t.pages):], need)
+	own := p.takePages(t.pages[len(t.pages):], need)
 	p.mu.Unlock()
 	for i := range list {
 		if !p.shared(list[i]) {
@@ -198,7 +198,7 @@ func (p *Pool) Replacement(t *Table, first, length int) (r Table, need, free int
 	if need, free = (length+Tokens-1)/Tokens-r.base, len(p.free); need > free {
 		return r, need, free, false
 	}
-	r.pages = p.take(t.pages[len(t.pages):], need)
+	r.pages = p.takePages(t.pages[len(t.pages):], need)
 	return r, need, free, true
 }
 
@@ -212,8 +212,8 @@ func (p *Pool) Replace(t, r *Table) {
 // Discard frees the pages of an unused replacement.
 func (p *Pool) Discard(r *Table) { p.giveBack(r.pages) }
 
-// take adds n free pages to a list, under the lock; there are at least n.
-func (p *Pool) take(list []int32, n int) []int32 {
+// takePages adds n free pages to a list, under the lock; there are at least n.
+func (p *Pool) takePages(list []int32, n int) []int32 {
 	for range n {
 		last := len(p.free) - 1
 		page := p.free[last]

@@ -38,7 +38,7 @@ type Memory interface {
 // Start starts n−1 workers and gives each a memory from newMemory.
 func (p *Pool[M]) Start(n int, t *tuning.Row, newMemory func() M) {
 	p.size, p.t = n, t
-	p.spin.begin(t)
+	p.spin.setLimits(t)
 	p.wake.L, p.idle.L = &p.mu, &p.mu
 	for range n - 1 {
 		p.workers.Go(func() { p.work(newMemory()) })
@@ -120,7 +120,7 @@ func (p *Pool[M]) run(j *job[M], m M) {
 	if helpers := min(p.size, j.tasks, j.workers) - 1; helpers > 0 {
 		p.runWith(j, m, helpers)
 	} else {
-		j.take(m)
+		j.computeTasks(m)
 	}
 	if p.size > 1 && j.cost >= p.t.SmallCall {
 		p.spin.callEnds()
@@ -132,7 +132,7 @@ func (p *Pool[M]) runWith(j *job[M], m M, helpers int) {
 	p.offer(j, helpers)
 	own := 0
 	defer func() { p.join(j, own, helpers) }() // a task may panic
-	own = j.take(m)
+	own = j.computeTasks(m)
 }
 
 // join waits for the helpers of a job after the caller has computed its own tasks.
@@ -225,12 +225,12 @@ func (p *Pool[M]) help(j *job[M], m M) {
 			ends = value == nil // by runtime.Goexit, which testing.T.FailNow calls
 		}
 		p.mu.Lock()
-		p.leave(j)
+		p.leaveJob(j)
 		if ends {
 			p.workers.Go(func() { p.work(m) }) // replaces this goroutine
 		}
 	}()
-	j.take(m)
+	j.computeTasks(m)
 	returned = true
 }
 
@@ -244,8 +244,8 @@ func (p *Pool[M]) next() (ok bool) {
 	return len(p.jobs) > 0
 }
 
-// leave ends a worker's part in a job.
-func (p *Pool[M]) leave(j *job[M]) {
+// leaveJob ends a worker's part in a job.
+func (p *Pool[M]) leaveJob(j *job[M]) {
 	p.retire(j)
 	if j.helpers.Add(-1) > 0 || !j.waiting {
 		return
@@ -301,8 +301,8 @@ func (j *job[M]) stop(value any) {
 	j.next.Store(noTask)
 }
 
-// take claims and computes tasks until none is left. It returns how many it computed.
-func (j *job[M]) take(m M) (taken int) {
+// computeTasks claims and computes tasks until none is left. It returns how many it computed.
+func (j *job[M]) computeTasks(m M) (taken int) {
 	tasks := int64(j.tasks)
 	i := j.next.Add(1) - 1
 	if i >= tasks {

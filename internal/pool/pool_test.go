@@ -145,7 +145,7 @@ func (p *Pool[M]) idleWorkers() bool {
 func TestSpinningWorkerNeedsNoSignal(t *testing.T) {
 	p := &Pool[*notes]{size: 2}
 	p.wake.L = &p.mu
-	p.spin.begin(shared())
+	p.spin.setLimits(shared())
 	p.spin.limit = time.Hour
 	p.spin.callEnds()
 	p.spin.callBegins()                                                         // soon after a call

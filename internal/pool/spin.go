@@ -53,8 +53,8 @@ var spinning atomic.Int32
 
 var epoch = time.Now()
 
-// begin sets the limits of a spinner by a row of tunings.
-func (s *spinner) begin(t *tuning.Row) {
+// setLimits sets the limits of a spinner by a row of tunings.
+func (s *spinner) setLimits(t *tuning.Row) {
 	s.limit, s.backoff, s.longCall = t.Spin, t.Backoff, t.LongCall
 	s.jobless.Store(1)
 }

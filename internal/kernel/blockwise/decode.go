@@ -34,7 +34,7 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 			unpackSigned(isa, t, &bytes[0], &from[0], min(chunk, n-i)/per)
 		}
 		if i%per == 0 {
-			x.begin(t, from)
+			x.setBlock(t, from)
 		}
 		to := dst[i*blocks.Inputs*panel:][:blocks.Inputs*panel]
 		narrow.WidenIntegers(&to[0], &bytes[i%chunk*size], blocks.Inputs, 4*panel)
@@ -52,8 +52,8 @@ type factors struct {
 
 const factorRows = kernel.Block / panel
 
-// begin begins with a packed block.
-func (x *factors) begin(t blocks.Type, packed []byte) {
+// setBlock begins with a packed block.
+func (x *factors) setBlock(t blocks.Type, packed []byte) {
 	format := kernel.F16
 	if t.Traits().PowerOf2 {
 		format = kernel.BF16
