@@ -334,7 +334,7 @@ func TestBFloat16Accuracy(t *testing.T) {
 	}
 }
 
-// errorOf is the root mean square of differences over that of what is exact.
+// errorOf returns the root mean square of differences, divided by that of the exact numbers.
 func errorOf(got []float32, exact []float64) float64 {
 	var difference, size float64
 	for i, e := range exact {
@@ -459,7 +459,7 @@ func aboutTheLeast(r *rand.Rand, x []float32, finite bool) {
 	}
 }
 
-// Sums near the least normal number, infinities and NaN are those of the definition, too.
+// Sums near the least normal number, infinities and NaN follow the definition, too.
 func TestBFloat16Extremes(t *testing.T) {
 	const rows, inputs, outputs = 19, 100, 35
 	for trial := range 12 {

@@ -478,7 +478,7 @@ func (r *integerRow) bias(j int) float32 {
 	return x.Data[x.offset(r.b%x.B, r.h%x.H, r.i)+j]
 }
 
-// score is that of key j with everything that options add.
+// score returns the score of key j with everything that options add.
 func (r *integerRow) score(j int) float32 {
 	var s float32
 	u, o := r.scale, r.opt
@@ -570,7 +570,7 @@ func (r *integerRow) addIntegers(st *rowState, block int, p []float32, visible u
 	if top == 0 {
 		return
 	}
-	up := float32(1) // beyond float32's exponents the quotient is that of numbers 2⁶⁴ times as large
+	up := float32(1) // beyond float32's exponents numbers 2⁶⁴ times as large have the same quotient
 	if top < 0x1p-100 {
 		up = 0x1p64
 	}
@@ -618,7 +618,7 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 	lse = f32.FMA(st.m[0], r.unit, f32.Log(st.l[0]))
 	m, c := float32(st.m[0]*r.unit), r.c
 	if r.opt.Sinks != nil && st.l[0] != 0 && !(m > math.MaxFloat32 &&
-		r.opt.Sinks[r.h] <= math.MaxFloat32) { // beside infinity a number is nothing
+		r.opt.Sinks[r.h] <= math.MaxFloat32) { // a number changes nothing of infinity
 		st.m[0], c = m, f32.Log2E
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
 	}

@@ -1125,7 +1125,7 @@ func TestSequenceKeepCopiesSharedPages(t *testing.T) {
 	}
 }
 
-// Workers share the segments that have tokens, from that of the first one on.
+// Workers share the segments that have tokens, from the first one on.
 func TestPoolOverSegmentsOfRing(t *testing.T) {
 	r := random(t.Name())
 	g := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 2*Segment + 100}

@@ -496,7 +496,7 @@ func ExampleMapMatrix() {
 	// 7 16
 }
 
-// The options beside a call to a Pool cost no allocation.
+// Options of a call to a Pool cost no allocation.
 func ExamplePool_Attend() {
 	pool := attn.NewPool(0)
 	defer pool.Close()

@@ -48,7 +48,7 @@ const (
 	// Q4_K has blocks of 256 integers of 0 to 15, with a scale and a minimum of 6 bits for each 32:
 	// 4.5 bits a weight.
 	Q4_K BlockType = BlockType(blocks.Q4_K)
-	// Q5_K has blocks like those of Q4_K, of integers of 0 to 31: 5.5 bits a weight.
+	// Q5_K has the blocks of Q4_K with integers of 0 to 31: 5.5 bits a weight.
 	Q5_K BlockType = BlockType(blocks.Q5_K)
 	// Q6_K has blocks of 256 integers of −32 to 31, with a scale of 8 bits for each 16: 6.6 bits a
 	// weight.
@@ -64,7 +64,7 @@ const (
 	Q4_1 BlockType = BlockType(blocks.Q4_1)
 	// Q5_0 has blocks of 32 integers of −16 to 15 with one scale: 5.5 bits a weight.
 	Q5_0 BlockType = BlockType(blocks.Q5_0)
-	// Q5_1 has blocks like those of Q4_1, of integers of 0 to 31: 6 bits a weight.
+	// Q5_1 has the blocks of Q4_1 with integers of 0 to 31: 6 bits a weight.
 	Q5_1 BlockType = BlockType(blocks.Q5_1)
 	// Q2_K has blocks of 256 integers of 0 to 3, with a scale and a minimum of 4 bits for each 16:
 	// 2.6 bits a weight.

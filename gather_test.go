@@ -151,7 +151,7 @@ func TestListsAreGathered(t *testing.T) {
 	})
 }
 
-// waysOfLists are those of ways that take lists.
+// waysOfLists are the ways that accept lists of keys.
 var waysOfLists = []string{"Attend", "Pool", "Cache", "Pool over a cache", "AttendSequences",
 	"Pool over sequences"}
 

@@ -663,7 +663,7 @@ func ancestorsOf(parents []int, i int) map[int]int {
 	return depths
 }
 
-// growTree makes options those of a call with a random tree over lk keys. It reports whether there
+// growTree sets options to a random tree over lk keys. It reports whether there
 // can be one.
 func (o *Options) growTree(r *rand.Rand, lq, lk int) bool {
 	if lk < lq {
@@ -745,7 +745,7 @@ func (o *Options) treeBias(batch, lk int) Tensor {
 	return x
 }
 
-// What tests of this package share with those of kernels, which put rows of the tuning in force.
+// Tests of this package and of kernels share what follows: they set rows of the tuning.
 
 func init() { kerneltest.Tuned = &tuned }
 

@@ -164,7 +164,7 @@ func latent(k, v Tensor) bool {
 	return !k.empty() && &k.Data[0] == &v.Data[0] && k.SB == v.SB && k.SH == v.SH && k.SL == v.SL
 }
 
-// keptValues is what to append beside keys.
+// keptValues returns the values to append with keys.
 func keptValues(k, v Tensor) Tensor {
 	if latent(k, v) {
 		return Tensor{}
@@ -473,7 +473,7 @@ func sideBySide[T any](x View[T], lens []int, heads, d int) View[T] {
 	return y
 }
 
-// unpack writes the results to where those of the batch are.
+// unpack writes the results to the places of the batch.
 func (c *packedCall) unpack(dst, out Tensor, opt *Options) {
 	at := 0
 	for b, n := range c.lens {

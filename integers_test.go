@@ -284,8 +284,8 @@ func TestInt8States(t *testing.T) {
 	}
 }
 
-// attendForks is for queries of one batch entry that see keys from 0 on: each is that of a fork of
-// one sequence, so that they share pages.
+// attendForks is for queries of one batch entry that see keys from 0 on: each attends over a fork
+// of one sequence, so that they share pages.
 func attendForks(dst, q, k, v Tensor, opt *Options) error {
 	if q.B > 1 || opt.Causal != Full || opt.Window != (Window{}) || opt.KeyLens != nil || k.empty() {
 		return Attend(dst, q, k, v, opt)
@@ -738,7 +738,7 @@ func TestCacheOfLevelsReads(t *testing.T) {
 }
 
 // Values that would overflow when they are rotated are refused, as keys are; ValueFormat is one
-// that there is, and with ValuesInKeys that of keys.
+// that there is, and with ValuesInKeys the format of keys.
 func TestTwoFormatsErrors(t *testing.T) {
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 4, Capacity: 9, Format: I8,
 		ValueFormat: I4}

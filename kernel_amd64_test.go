@@ -41,7 +41,7 @@ var gatedInstructions = map[string]string{
 		VCVTDQ2PS\.BCST VEXTRACTF64X4 VINSERTF64X4`,
 }
 
-// allowedInstructions are those of all features, but those of AVX-512, AVX-VNNI and AMX only where
+// allowedInstructions has the instructions of all features; of AVX-512, AVX-VNNI and AMX only where
 // a kernel may have them.
 func allowedInstructions(avx512, avxVNNI, amx bool) *regexp.Regexp {
 	var all []string

@@ -209,7 +209,7 @@ func FuzzFormula(f *testing.F) {
 	})
 }
 
-// mustBeTheFormula fails the test unless a result is that of the definition in float64, but for
+// mustBeTheFormula fails the test unless a result is the definition's in float64, except for
 // roundings.
 func (p *problem) mustBeTheFormula(t *testing.T, got *result) {
 	c := p.reference()

@@ -53,7 +53,7 @@ type lowPrecision struct {
 
 var lowPrecisions = []lowPrecision{{F16, false}, {BF16, false}, {I8, true}, {I8, false}}
 
-// outputs are those of causal attention over a cache of a kind.
+// outputs returns outputs of causal attention over a cache of a kind.
 func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
 	if w.plain {
 		got := *p
@@ -69,7 +69,7 @@ func (w lowPrecision) outputs(t *testing.T, p *problem) []float32 {
 	return got.o
 }
 
-// relativeError is the root mean square of got − want over that of want.
+// relativeError returns the root mean square of got − want, divided by that of want.
 func relativeError(got, want []float32) float64 {
 	var errors, size float64
 	for i, e := range want {
@@ -259,8 +259,8 @@ func centered(p *problem, group int) (k Tensor, bias Tensor) {
 	return k, bias
 }
 
-// constantErrors are those of outputs, with keys in a format and values in F16: of keys as they
-// are, less the mean of all, and less the means of blocks.
+// constantErrors returns errors of outputs, with keys in a format and values in F16: of keys as
+// they are, less the mean of all, and less the means of blocks.
 func constantErrors(t *testing.T, p *problem, keys Format, want []float32) (errors [3]float64) {
 	for i, group := range []int{0, p.k.L, Block} {
 		q := *p

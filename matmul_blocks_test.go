@@ -180,7 +180,7 @@ func testBlockProducts(t *testing.T, typ BlockType, s productShape, c MatrixConf
 	})
 }
 
-// Products by blocks in bfloat16 differ from those of float64 by what rounding both sides explains.
+// Products by blocks in bfloat16 differ from float64 by what rounding both sides explains.
 func TestBlockProductsInBFloat16AreAccurate(t *testing.T) {
 	const inner, cols, rows = 2048, 32, 4
 	for _, typ := range integerBlockTypes {
@@ -210,7 +210,7 @@ func TestBlockProductsInBFloat16AreAccurate(t *testing.T) {
 	}
 }
 
-// Products in integers differ from those of float64 by what rounding inputs to 8 bits explains.
+// Products in integers differ from float64 by what rounding inputs to 8 bits explains.
 func TestBlockProductsAreAccurate(t *testing.T) {
 	const inner, cols, rows = 2048, 32, 4
 	for _, typ := range integerBlockTypes {

@@ -110,7 +110,7 @@ func (x *expertProblem) mustBe(t testing.TB, what string, want Tensor) {
 	}
 }
 
-// Rows of several matrices are the products of each alone, whatever lies beside.
+// Rows of several matrices are the products of each alone, whatever lies next to them.
 func TestMulExperts(t *testing.T) {
 	shareSmallCalls(t)
 	r := random(t.Name())
@@ -293,7 +293,7 @@ func listsApart(r *rand.Rand, lists View[int32], same bool) View[int32] {
 	return View[int32]{Data: data, B: 1, H: 1, L: lists.L, D: lists.D, SB: -3, SH: 0, SL: pitch}
 }
 
-// Calls of one Pool go on beside each other, and when it is closed those that have begun end.
+// Calls of one Pool run concurrently; when it is closed, running calls finish.
 func TestMulExpertsConcurrently(t *testing.T) {
 	shareSmallCalls(t)
 	r := random(t.Name())
@@ -448,7 +448,7 @@ func (x readExperts) Work(i int) { readAll(x.ms[x.experts[i]].body.Elements()) }
 
 // BenchmarkExperts is products by experts of a layer. Of one token by 8 of 128 experts it reports
 // the rate of reading as per cent of what loops over as many bytes reach; of 512 tokens the rate of
-// products as per cent of that of calls of one matrix after the other with as many rows each.
+// products as per cent of the rate of one call after another with as many rows each.
 func BenchmarkExperts(b *testing.B) {
 	arena, err := memory.Allocate(coldMatrices)
 	must(b, err)

@@ -525,7 +525,7 @@ func mustBeUseful(t *testing.T, m *Matrix) {
 	must(t, m.Close())
 }
 
-// Integers that no column becomes with its scale are refused by who reads them, and those of the
+// Integers that no column becomes with its scale are refused by the reader, and integers of the
 // smallest columns are not.
 func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
 	const inputs, outputs, steps4, columns = matmul.Inner + 3, 21, matmul.Inner + 4, 32 // as packed

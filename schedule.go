@@ -150,7 +150,7 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 }
 
 // headsBeside returns the number of key/value heads that read memory together, with at most that
-// many rows. If few rows read keys or values next to those of other heads, as in BLHD views, each
+// many rows. If few rows read keys or values next to other heads', as in BLHD views, each
 // head by itself would read each page again, long after the translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	distance := max(p.k.SH, p.v.SH)

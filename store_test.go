@@ -166,7 +166,7 @@ func (s *modelSequence) add(k, v Tensor) {
 	s.model.k, s.model.v = afterEachOther(s.model.k, k), afterEachOther(s.model.v, v)
 }
 
-// afterEachOther returns the rows of one tensor, then those of another.
+// afterEachOther returns the rows of one tensor, then the rows of another.
 func afterEachOther(a, b Tensor) Tensor {
 	x := zeros(a.B, a.H, a.L+b.L, a.D)
 	for h := range x.H {
