@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -63,6 +64,25 @@ func calls(t testing.TB, r *rand.Rand, d, positions int) []call {
 			call{"Rope.Inverse", func(p *attn.Pool, dst, x, _ attn.Tensor) error {
 				return rope.Inverse(p, dst, x, at)
 			}})
+	}
+	return append(list, sectionCalls(t, max(2, d/4*2), positions)...)
+}
+
+// sectionCalls are of rotations by three kinds of positions.
+func sectionCalls(t testing.TB, dim, positions int) (list []call) {
+	pairs := dim / 2
+	third := pairs / 3
+	at := make([]int32, 3*2*positions) // of two batch entries
+	for i := range at {
+		at[i] = int32(i * i * 7 % (1 << 19))
+	}
+	for _, c := range []RopeScaling{{Interleave: true}, {Restart: true}} {
+		c.Sections = []int{pairs - 2*third, third, third}
+		rope, err := NewRope(RopeConfig{Dim: dim, Base: 1e6, Scaling: c})
+		must(t, err)
+		list = append(list, call{"Rope.Sections", func(p *attn.Pool, dst, x, _ attn.Tensor) error {
+			return rope.Rotate(p, dst, x, at[:3*x.B*x.L])
+		}})
 	}
 	return list
 }
@@ -131,15 +151,20 @@ func TestAllocations(t *testing.T) {
 	must(t, p.Close())
 }
 
-// goldenHash is of what all functions compute of the same numbers, on every CPU.
-const goldenHash = "f9d8125afac5c8812903a9c0bf8f4077d3f094a2d3a9037730df22fcab58b4a3"
-
-// quickHash is of QuickGELU, which came later: the older functions keep their hash.
-const quickHash = "4249ccdc40d30459e645460fe0d0a2eb3562d0e529d04cafd6301cb135765318"
+// goldenHashes are of what functions compute of the same numbers, on every CPU. Functions that came
+// after the first ones have hashes of their own.
+var goldenHashes = map[string]string{
+	"":              "f9d8125afac5c8812903a9c0bf8f4077d3f094a2d3a9037730df22fcab58b4a3",
+	"QuickGELU":     "4249ccdc40d30459e645460fe0d0a2eb3562d0e529d04cafd6301cb135765318",
+	"Rope.Sections": "f622841a7391709f43a591a145c10719b46c8a3d44a768476d5c30e856a8c5c9",
+}
 
 func TestGolden(t *testing.T) {
 	forEachISA(t, func(t *testing.T) {
-		older, quick := sha256.New(), sha256.New()
+		hashes := map[string]hash.Hash{}
+		for later := range goldenHashes {
+			hashes[later] = sha256.New()
+		}
 		r := rand.New(rand.NewPCG(7, 7))
 		for _, d := range []int{6, 64, 130, 5000} {
 			x, y := randomTensor(r, 1, 2, 3, d), randomTensor(r, 1, 2, 3, d)
@@ -156,24 +181,25 @@ func TestGolden(t *testing.T) {
 			for _, c := range calls(t, r, d, 3) {
 				dst := zeros(1, 2, 3, d)
 				must(t, c.run(nil, dst, x, y))
-				hash := older
-				if strings.HasSuffix(c.name, QuickGELU.String()) {
-					hash = quick
+				sum := hashes[""]
+				for later := range goldenHashes {
+					if later != "" && strings.HasSuffix(c.name, later) {
+						sum = hashes[later]
+					}
 				}
 				for _, e := range dst.Data {
 					bits := math.Float32bits(e)
 					if e != e {
 						bits = 0x7fc00000
 					}
-					_ = binary.Write(hash, binary.LittleEndian, bits)
+					_ = binary.Write(sum, binary.LittleEndian, bits)
 				}
 			}
 		}
-		if got := hex.EncodeToString(older.Sum(nil)); got != goldenHash {
-			t.Errorf("the hash is %s, want %s", got, goldenHash)
-		}
-		if got := hex.EncodeToString(quick.Sum(nil)); got != quickHash {
-			t.Errorf("the hash of QuickGELU is %s, want %s", got, quickHash)
+		for later, want := range goldenHashes {
+			if got := hex.EncodeToString(hashes[later].Sum(nil)); got != want {
+				t.Errorf("the hash of %q is %s, want %s", later, got, want)
+			}
 		}
 	})
 }

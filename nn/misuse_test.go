@@ -145,6 +145,21 @@ func TestRopeMisuse(t *testing.T) {
 			"RopeScaling.Sections are 3 pairs, want Dim/2, 4"},
 		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Sections: []int{5, -1}}}, attn.ErrOption,
 			"RopeScaling.Sections[0] is 5"},
+		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Interleave: true}}, attn.ErrOption,
+			"RopeScaling.Interleave is true and Restart false, want false without Sections"},
+		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Restart: true}}, attn.ErrOption,
+			"RopeScaling.Interleave is false and Restart true, want false without Sections"},
+		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Sections: []int{2, 2}, Interleave: true,
+			Restart: true}}, attn.ErrOption, "RopeScaling.Interleave and Restart are true, want one"},
+		{RopeConfig{Dim: 16, Base: 1e4, Scaling: RopeScaling{Sections: []int{2, 4, 2},
+			Interleave: true}}, attn.ErrOption, "RopeScaling.Sections[1] is 4, want at most 3, which " +
+			"pairs 1, 4 and so on below Dim/2, 8, are"},
+		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Type: YaRN, Factor: 2, Original: 3,
+			Sections: []int{2, 2}, Restart: true}}, attn.ErrOption,
+			"RopeScaling.Restart is true, want false for YaRN"},
+		{RopeConfig{Dim: 8, Base: 1e4, Scaling: RopeScaling{Type: NTK, Factor: 2, Original: 3, Length: 3,
+			Sections: []int{2, 2}, Restart: true}}, attn.ErrOption,
+			"RopeScaling.Restart is true, want false for NTK"},
 	} {
 		_, err := NewRope(c.config)
 		mustFail(t, err, c.kind, c.text)
@@ -164,6 +179,10 @@ func TestRopeMisuse(t *testing.T) {
 			"RopeScaling.AttentionFactor is 2, want 0"},
 		{RopeConfig{Dim: 8, Scaling: RopeScaling{Sections: []int{1}}}, table, table, attn.ErrOption,
 			"RopeScaling.Sections are 1 pairs"},
+		{RopeConfig{Dim: 8, Scaling: RopeScaling{Sections: []int{2, 2}, Restart: true}}, table, table,
+			attn.ErrOption, "RopeScaling.Restart is true, want false with tables"},
+		{RopeConfig{Dim: 8, Scaling: RopeScaling{Interleave: true}}, table, table, attn.ErrOption,
+			"RopeScaling.Interleave is true and Restart false, want false without Sections"},
 		{RopeConfig{Dim: 8}, table[:8], table, attn.ErrLength, "len(cos) is 8 and len(sin) 12"},
 		{RopeConfig{Dim: 10}, table, table, attn.ErrLength, "want a multiple of Dim/2, 5"},
 	} {

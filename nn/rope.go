@@ -67,10 +67,10 @@ func NewRope(c RopeConfig) (_ *Rope, err error) {
 	}
 	r := &Rope{config: c, limit: maxPosition + 1}
 	r.config.Scaling.Factors, r.config.Scaling.Sections = nil, nil // they belong to the caller
-	if r.frequency, r.attention, err = c.frequencies(); err != nil {
+	if r.from, err = c.kinds(); err != nil {
 		return nil, err
 	}
-	if r.from, err = c.kinds(); err != nil {
+	if r.frequency, r.attention, err = c.frequencies(r.from); err != nil {
 		return nil, err
 	}
 	if c.Dim <= ropeKeptDim {
@@ -80,8 +80,8 @@ func NewRope(c RopeConfig) (_ *Rope, err error) {
 }
 
 // NewRopeTables returns a rotation by the caller's cosines and sines, [positions, Dim/2], which are
-// kept by reference. Base must be 0 and Scaling may set only Sections, else [attn.ErrOption];
-// tables of different lengths, or not of whole positions, are [attn.ErrLength].
+// kept by reference. Base must be 0 and Scaling may set only Sections and Interleave, else
+// [attn.ErrOption]; tables of different lengths, or not of whole positions, are [attn.ErrLength].
 func NewRopeTables(c RopeConfig, cos, sin []float32) (_ *Rope, err error) {
 	defer views.NameFunction("nn.NewRopeTables", &err)
 	if err := c.checkDim(); err != nil {
@@ -115,22 +115,18 @@ func (c *RopeConfig) checkDim() error {
 	return nil
 }
 
-// kinds returns the first pair of each kind of positions, then the number of pairs.
+// kinds returns the first pair of each kind of positions, then the number of pairs. With Interleave
+// only the differences count.
 func (c *RopeConfig) kinds() ([]int, error) {
+	if err := c.Scaling.checkSections(c.Dim / 2); err != nil {
+		return nil, err
+	}
 	if c.Scaling.Sections == nil {
 		return []int{0, c.Dim / 2}, nil
 	}
 	from := []int{0}
 	for i, n := range c.Scaling.Sections {
-		if n < 0 || n > c.Dim/2 {
-			return nil, views.Fail(attn.ErrOption, "RopeScaling.Sections[%d] is %d, want 0 to Dim/2, %d", i,
-				n, c.Dim/2)
-		}
 		from = append(from, from[i]+n)
-	}
-	if last := from[len(from)-1]; last != c.Dim/2 {
-		return nil, views.Fail(attn.ErrOption, "RopeScaling.Sections are %d pairs, want Dim/2, %d", last,
-			c.Dim/2)
 	}
 	return from, nil
 }
@@ -210,11 +206,55 @@ func (j *job) position(b, l, kind int) int {
 // rotateRow rotates one row.
 func (j *job) rotateRow(dst, x []float32, b, l int) {
 	r := j.rope
-	for kind, from := range r.from[:len(r.from)-1] {
-		r.rotateSection(dst, x, from, r.from[kind+1], j.position(b, l, kind), j.inverse)
+	if r.config.Scaling.Interleave && j.positions != nil {
+		j.rotateInterleaved(dst, x, b, l)
+	} else {
+		for kind, from := range r.from[:len(r.from)-1] {
+			r.rotateSection(dst, x, from, r.from[kind+1], j.position(b, l, kind), j.inverse)
+		}
 	}
 	if rest := r.config.Dim; len(x) > rest && &dst[0] != &x[0] {
 		stop.Copy(dst[rest:], x[rest:])
+	}
+}
+
+// rotateInterleaved rotates one row whose kinds of positions take turns: kind 0 has all pairs, then
+// each other kind replaces the angles of every n-th pair, up to its number.
+func (j *job) rotateInterleaved(dst, x []float32, b, l int) {
+	r := j.rope
+	kinds, pairs := len(r.from)-1, r.config.Dim/2
+	first := j.position(b, l, 0)
+	var c, s [64]float32
+	for at := 0; at < pairs; at += len(c) {
+		n := min(len(c), pairs-at)
+		r.takeAngles(c[:n], s[:n], at, at, 1, first)
+		for kind := 1; kind < kinds; kind++ {
+			position := j.position(b, l, kind)
+			end := min(kinds*(r.from[kind+1]-r.from[kind]), at+n)
+			if from := at + mod(kind-at, kinds); position != first && from < end {
+				r.takeAngles(c[:end-at], s[:end-at], at, from, kinds, position)
+			}
+		}
+		r.rotatePairs(dst, x, c[:n], s[:n], at, j.inverse)
+	}
+}
+
+// mod is x modulo n, not negative.
+func mod(x, n int) int { return ((x % n) + n) % n }
+
+// takeAngles writes the cosines and sines of a position for pairs from, from + step and so on to c
+// and s, whose first pair is base and which end where the pairs do.
+func (r *Rope) takeAngles(c, s []float32, base, from, step, position int) {
+	cos, sin := r.keptAngles(position)
+	if cos == nil {
+		for i := from - base; i < len(c); i += step {
+			r.computeAngles(c[i:i+1], s[i:i+1], base+i, position)
+		}
+		return
+	}
+	cos, sin = cos[base:base+len(c)], sin[base:base+len(c)]
+	for i := from - base; i < len(c); i += step {
+		c[i], s[i] = cos[i], sin[i]
 	}
 }
 
@@ -223,14 +263,7 @@ func (r *Rope) rotateSection(dst, x []float32, from, to, position int, inverse b
 	if from == to {
 		return
 	}
-	half := r.config.Dim / 2
-	if r.cos != nil {
-		at := position * half
-		r.rotatePairs(dst, x, r.cos[at+from:at+to], r.sin[at+from:at+to], from, inverse)
-		return
-	}
-	if position < ropeKept && r.kept != nil {
-		c, s := r.angles(position)
+	if c, s := r.keptAngles(position); c != nil {
 		r.rotatePairs(dst, x, c[from:to], s[from:to], from, inverse)
 		return
 	}
@@ -249,6 +282,18 @@ func (r *Rope) rotatePairs(dst, x, c, s []float32, from int, inverse bool) {
 		return
 	}
 	elements.RotateHalves(isa, dst[from:], x[from:], c, s, r.config.Dim/2, inverse)
+}
+
+// keptAngles returns the cosines and sines of a position, or nil where they are not kept.
+func (r *Rope) keptAngles(position int) (c, s []float32) {
+	switch half := r.config.Dim / 2; {
+	case r.cos != nil:
+		at := position * half
+		return r.cos[at : at+half], r.sin[at : at+half]
+	case position < ropeKept && r.kept != nil:
+		return r.angles(position)
+	}
+	return nil, nil
 }
 
 // angles returns the cosines and sines of a position below ropeKept.

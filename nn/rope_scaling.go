@@ -50,7 +50,16 @@ func (t RopeScalingType) String() string {
 // means the type's default: 0.1·ln Factor + 1 for YaRN, 1 for others. Numbers are at most 1e9,
 // Factor is at least 1; Factors of another length are [attn.ErrLength]. Sections may be set for any
 // type: the number of pairs that each kind of positions rotates, in order (M-RoPE of Qwen2-VL),
-// Dim/2 in total.
+// Dim/2 in total. Without Sections, Interleave and Restart are [attn.ErrOption], as are both
+// together.
+//
+// With Interleave the n kinds take turns (mrope_interleaved of Qwen3-VL and Qwen3.5): pair i
+// rotates by kind i mod n where i is below n times that kind's number of pairs, else by kind 0.
+// Sections that this cannot give are [attn.ErrOption].
+//
+// With Restart each section has frequencies of its own (2-D rotation of image encoders): pair i of
+// a section of m pairs, counted from 0 in the section, has Base^(−i/m). Type then is NoScaling,
+// LinearScaling, Llama3 or LongRope, whose Factors go on counting pairs of the whole row.
 type RopeScaling struct {
 	Type                                  RopeScalingType
 	Factor, LowFreqFactor, HighFreqFactor float64
@@ -59,6 +68,7 @@ type RopeScaling struct {
 	Length                                int
 	Factors                               []float64 // Dim/2
 	Sections                              []int
+	Interleave, Restart                   bool
 }
 
 // field is a field of RopeScaling.
@@ -94,12 +104,45 @@ func (s *RopeScaling) values() [fields]float64 {
 		s.AttentionFactor, float64(s.Original), float64(s.Length)}
 }
 
-// checkUnused makes sure that nothing but Sections is set, as tables need.
+// checkUnused makes sure that nothing but Sections and Interleave is set, as tables need.
 func (s *RopeScaling) checkUnused() error {
 	if s.Type != NoScaling {
 		return views.Fail(attn.ErrOption, "RopeScaling.Type is %v, want NoScaling with tables", s.Type)
 	}
+	if s.Restart {
+		return views.Fail(attn.ErrOption, "RopeScaling.Restart is true, want false with tables")
+	}
 	return s.check(0)
+}
+
+// checkSections validates Sections for a number of pairs, and what depends on them.
+func (s *RopeScaling) checkSections(pairs int) error {
+	switch {
+	case s.Sections == nil && (s.Interleave || s.Restart):
+		return views.Fail(attn.ErrOption, "RopeScaling.Interleave is %v and Restart %v, want false "+
+			"without Sections", s.Interleave, s.Restart)
+	case s.Interleave && s.Restart:
+		return views.Fail(attn.ErrOption, "RopeScaling.Interleave and Restart are true, want one of them")
+	case s.Sections == nil:
+		return nil
+	}
+	all := 0
+	for i, n := range s.Sections {
+		if n < 0 || n > pairs {
+			return views.Fail(attn.ErrOption, "RopeScaling.Sections[%d] is %d, want 0 to Dim/2, %d", i, n,
+				pairs)
+		}
+		all += n
+		kinds := len(s.Sections)
+		if limit := (pairs - i + kinds - 1) / kinds; s.Interleave && i > 0 && n > limit {
+			return views.Fail(attn.ErrOption, "RopeScaling.Sections[%d] is %d, want at most %d, "+
+				"which pairs %d, %d and so on below Dim/2, %d, are", i, n, limit, i, i+kinds, pairs)
+		}
+	}
+	if all != pairs {
+		return views.Fail(attn.ErrOption, "RopeScaling.Sections are %d pairs, want Dim/2, %d", all, pairs)
+	}
+	return nil
 }
 
 // check validates the fields for a number of pairs.
@@ -133,6 +176,8 @@ func (s *RopeScaling) check(pairs int) error {
 		fast, slow := s.betas()
 		return views.Fail(attn.ErrOption, "RopeScaling.BetaFast is %v, want more than BetaSlow, %v", fast,
 			slow)
+	case s.Restart && (s.Type == NTK || s.Type == YaRN):
+		return views.Fail(attn.ErrOption, "RopeScaling.Restart is true, want false for %v", s.Type)
 	case s.Original > views.MaxLength || s.Length > views.MaxLength:
 		return views.Fail(attn.ErrOption, "RopeScaling.Original is %d and Length %d, want at most %d",
 			s.Original, s.Length, views.MaxLength)
@@ -163,8 +208,9 @@ const (
 	maxFrequency = maxAngle / maxPosition
 )
 
-// frequencies returns the scaled frequency of each pair, and the attention factor.
-func (c *RopeConfig) frequencies() (list []float64, attention float64, err error) {
+// frequencies returns the scaled frequency of each pair, and the attention factor. from is what
+// kinds returns.
+func (c *RopeConfig) frequencies(from []int) (list []float64, attention float64, err error) {
 	s := &c.Scaling
 	pairs := c.Dim / 2
 	if err := s.check(pairs); err != nil {
@@ -182,8 +228,14 @@ func (c *RopeConfig) frequencies() (list []float64, attention float64, err error
 		}
 	}
 	list = make([]float64, pairs)
-	for i := range list {
-		list[i] = power(base, -2*i, c.Dim)
+	if !s.Restart {
+		from = []int{0, pairs}
+	}
+	for k, first := range from[:len(from)-1] {
+		section := list[first:from[k+1]]
+		for i := range section {
+			section[i] = power(base, -2*i, 2*len(section))
+		}
 	}
 	switch s.Type {
 	case LinearScaling:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -200,7 +201,7 @@ func TestRopeScaling(t *testing.T) {
 		}, 1.25},
 	} {
 		config := RopeConfig{Dim: dim, Base: 1e4, Scaling: c.s}
-		list, attention, err := config.frequencies()
+		list, attention, err := config.frequencies([]int{0, dim / 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,16 +216,60 @@ func TestRopeScaling(t *testing.T) {
 	}
 }
 
+// With Restart each section has the frequencies of a row of its own; what scales frequencies one by
+// one scales them as it does others, LongRope by the factors of the whole row.
+func TestRestart(t *testing.T) {
+	const base = 1e4
+	sections, factors := []int{5, 0, 3}, []float64{1, 2, 3, 4, 5, 6, 7, 8}
+	for _, s := range []RopeScaling{{}, {Type: LinearScaling, Factor: 4},
+		{Type: Llama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 64},
+		{Type: LongRope, Factors: factors, AttentionFactor: 2}} {
+		var want []float64
+		for _, n := range sections {
+			if n == 0 {
+				continue
+			}
+			single := RopeConfig{Dim: 2 * n, Base: base, Scaling: s}
+			if s.Factors != nil {
+				single.Scaling.Factors = factors[len(want):][:n]
+			}
+			list, _, err := single.frequencies([]int{0, n})
+			must(t, err)
+			if s.Type == NoScaling && list[1] != power(base, -1, n) {
+				t.Errorf("frequency 1 of %d is %v", n, list[1])
+			}
+			want = append(want, list...)
+		}
+		s.Sections, s.Restart = sections, true
+		rope, err := NewRope(RopeConfig{Dim: 16, Base: base, Scaling: s})
+		must(t, err)
+		if !slices.Equal(rope.frequency, want) {
+			t.Errorf("%v: the frequencies are %v, want %v", s.Type, rope.frequency, want)
+		}
+	}
+}
+
 // Rotated rows equal the formula in float64, for both kinds of pairs, in place, of any
 // positions, with channels that pass through; and Inverse undoes them.
 func TestRotate(t *testing.T) {
 	forEachISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, interleaved := range []bool{false, true} {
-			for _, sections := range [][]int{nil, {3, 0, 5, 12}} {
-				const dim, d, b, h, l = 40, 45, 2, 3, 4
+			for _, c := range []struct {
+				dim int
+				RopeScaling
+			}{
+				{40, RopeScaling{}},
+				{40, RopeScaling{Sections: []int{3, 0, 5, 12}}},
+				{40, RopeScaling{Sections: []int{8, 4, 5, 3}, Interleave: true}},
+				{200, RopeScaling{Sections: []int{40, 30, 30}, Interleave: true}},
+				{40, RopeScaling{Sections: []int{20}, Interleave: true}},
+				{40, RopeScaling{Sections: []int{0, 9, 11}, Restart: true}},
+			} {
+				const b, h, l = 2, 3, 4
+				dim, d, sections := c.dim, c.dim+5, c.Sections
 				rope, err := NewRope(RopeConfig{Dim: dim, Base: 1e4, Interleaved: interleaved,
-					Scaling: RopeScaling{Sections: sections}})
+					Scaling: c.RopeScaling})
 				must(t, err)
 				x, dst := randomTensor(r, b, h, l, d), zeros(b, h, l, d)
 				kinds := max(1, len(sections))
@@ -240,7 +285,7 @@ func TestRotate(t *testing.T) {
 						}
 					}
 					must(t, rope.Rotate(nil, dst, x, positions))
-					checkRotated(t, rope, dst, x, positions, sections, interleaved)
+					checkRotated(t, rope, dst, x, positions, c.RopeScaling, interleaved)
 					back := zeros(b, h, l, d)
 					must(t, rope.Inverse(nil, back, dst, positions))
 					for i, e := range back.Data {
@@ -288,13 +333,18 @@ func TestRotateFarPositions(t *testing.T) {
 	}
 }
 
-func checkRotated(t *testing.T, rope *Rope, dst, x attn.Tensor, positions []int32, sections []int,
+func checkRotated(t *testing.T, rope *Rope, dst, x attn.Tensor, positions []int32, c RopeScaling,
 	interleaved bool) {
 	t.Helper()
-	const dim = 40
-	kindOf := func(pair int) int {
-		kind := 0
-		for _, n := range sections {
+	dim := rope.config.Dim
+	kindOf := func(pair int) (kind int) {
+		if n := len(c.Sections); c.Interleave {
+			if kind = pair % n; pair/n >= c.Sections[kind] {
+				kind = 0
+			}
+			return kind
+		}
+		for _, n := range c.Sections {
 			if pair < n {
 				return kind
 			}
@@ -309,7 +359,7 @@ func checkRotated(t *testing.T, rope *Rope, dst, x attn.Tensor, positions []int3
 				for i := range dim / 2 {
 					at := int32(l)
 					switch {
-					case positions != nil && len(positions) == x.L:
+					case positions != nil && c.Sections == nil && len(positions) == x.L:
 						at = positions[l]
 					case positions != nil:
 						at = positions[(kindOf(i)*x.B+b)*x.L+l]
@@ -348,6 +398,14 @@ func TestRopeTables(t *testing.T) {
 	}
 	tables, err := NewRopeTables(RopeConfig{Dim: dim}, cos, sin)
 	must(t, err)
+	scaling := RopeScaling{Sections: []int{4, 3, 1}, Interleave: true}
+	kinds, err := NewRopeTables(RopeConfig{Dim: dim, Scaling: scaling}, cos, sin)
+	must(t, err)
+	y, turned := randomTensor(r, 1, 2, 2, dim), zeros(1, 2, 2, dim)
+	at := []int32{0, 8, 4, 2, 5, 1}
+	must(t, kinds.Rotate(nil, turned, y, at))
+	checkRotated(t, &Rope{config: RopeConfig{Dim: dim}, frequency: rope.frequency}, turned, y, at,
+		scaling, false)
 	x, got, want := randomTensor(r, 1, 2, positions, dim), zeros(1, 2, positions, dim),
 		zeros(1, 2, positions, dim)
 	must(t, rope.Rotate(nil, want, x, nil))
