@@ -378,6 +378,8 @@ func TestNoAllocationInMatMul(t *testing.T) {
 		var bias [20]float32
 		return errors.Join(
 			MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), BHLD(b[:], 1, 1, 9, 20)),
+			MatMulTransposed(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), BHLD(b[:], 1, 1, 20, 9)),
+			MatMulTransposed(BHLD(dst[:], 1, 1, 2, 20), BHLD(a[:], 1, 1, 2, 9), BHLD(b[:], 1, 1, 20, 9)),
 			m.MatMul(BHLD(dst[:], 1, 1, 7, 20), BHLD(a[:], 1, 1, 7, 9), bias[:]))
 	})
 }
@@ -476,6 +478,8 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 		must(t, err)
 		mustNotAllocateInPool(t, func() error { return pool.MulMatrix(dst, a, m, nil) })
 	}
+	b := zeros(1, 1, rows, inner)
+	mustNotAllocateInPool(t, func() error { return pool.MatMulTransposed(dst, a, b) })
 }
 
 // Parts of an engine allocate nothing, whether they are shared or not.

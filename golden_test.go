@@ -168,7 +168,8 @@ func goldens() []golden {
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
 		golden{"Cache", cacheGolden},
 		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden},
-		golden{"MatMul", matMulGolden}, golden{"Products in bfloat16", bfloat16Golden},
+		golden{"MatMul", matMulGolden}, golden{"MatMulTransposed", transposedGolden},
+		golden{"Products in bfloat16", bfloat16Golden},
 		golden{"Attention in bfloat16", bfloat16AttendGolden})
 	for _, typ := range integerBlockTypes {
 		list = append(list, golden{"PackBlocks/" + typ.String(),
@@ -279,6 +280,16 @@ func matMulGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	for _, s := range [][3]int{{1, 1, 1}, {7, 70, 33}, {1, 100, 48}, {30, 65, 100}} {
 		dst := BHLD(make([]float32, s[0]*s[2]), 1, 1, s[0], s[2])
 		must(t, MatMul(dst, goldenTensor(r, 4, 1, 1, s[0], s[1]), goldenTensor(r, 4, 1, 1, s[1], s[2])))
+		out = append(out, dst.Data)
+	}
+	return out
+}
+
+func transposedGolden(t *testing.T, r *rand.Rand) (out [][]float32) {
+	for _, s := range [][3]int{{1, 1, 1}, {7, 70, 33}, {1, 100, 48}, {3, 1100, 17}, {30, 300, 100}} {
+		dst := zeros(1, 1, s[0], s[2])
+		must(t, MatMulTransposed(dst, goldenTensor(r, 4, 1, 1, s[0], s[1]),
+			goldenTensor(r, 4, 1, 1, s[2], s[1])))
 		out = append(out, dst.Data)
 	}
 	return out

@@ -22,8 +22,20 @@ import (
 // returns an error that names the argument and has written nothing.
 //
 // MatMul packs b in each call. Pack weights that are used more than once in a [Matrix].
+// [MatMulTransposed] multiplies by matrices whose rows are outputs.
 func MatMul(dst, a, b Tensor) error {
-	return matmul.MatMul(&tuned, viewed(&dst), viewed(&a), viewed(&b))
+	return matmul.MatMul(&tuned, viewed(&dst), viewed(&a), viewed(&b), false)
+}
+
+// MatMulTransposed is [MatMul] with b transposed, dst = a·bᵀ, with the bits of MatMul by that
+// matrix: dot products of rows, as layers with weights [outputs, inputs] and scores of attention
+// have them.
+//
+//	a   [B, H, L, K]
+//	b   [B or 1, H or 1, N, K]     1, like the stride Broadcast, uses one matrix for all
+//	dst [B, H, L, N]
+func MatMulTransposed(dst, a, b Tensor) error {
+	return matmul.MatMul(&tuned, viewed(&dst), viewed(&a), viewed(&b), true)
 }
 
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the

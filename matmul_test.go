@@ -105,6 +105,23 @@ func checkProductResult(t *testing.T, what string, dst Tensor, bias, want []floa
 	}
 }
 
+// transposedApart is transposedOf with NaN between the rows.
+func transposedApart(x Tensor) Tensor {
+	const gap = 5
+	from := transposedOf(x)
+	to := Tensor{B: x.B, H: x.H, L: x.D, D: x.L, SL: x.L + gap, SH: x.D * (x.L + gap)}
+	to.SB = x.H * to.SH
+	to.Data = nans(x.B * to.SB)
+	for b := range x.B {
+		for h := range x.H {
+			for i := range x.D {
+				copy(to.row(b, h, i), from.row(b, h, i))
+			}
+		}
+	}
+	return to
+}
+
 // Products have the bits of one chain of FMAs for each element.
 func TestMatMul(t *testing.T) {
 	shareSmallCalls(t)
@@ -122,6 +139,13 @@ func TestMatMul(t *testing.T) {
 			checkProductResult(t, what+": Pool.MatMul", dst, nil, want)
 			must(t, (*Pool)(nil).MatMul(dst, a, b))
 			checkProductResult(t, what+": MatMul of a nil Pool", dst, nil, want)
+			turned := transposedApart(b)
+			must(t, MatMulTransposed(dst, a, turned))
+			checkProductResult(t, what+": MatMulTransposed", dst, nil, want)
+			must(t, pool.MatMulTransposed(dst, a, turned))
+			checkProductResult(t, what+": Pool.MatMulTransposed", dst, nil, want)
+			must(t, (*Pool)(nil).MatMulTransposed(dst, a, turned))
+			checkProductResult(t, what+": MatMulTransposed of a nil Pool", dst, nil, want)
 			m, err := PackMatrix(b, MatrixConfig{})
 			must(t, err)
 			must(t, m.MatMul(dst, a, nil))
@@ -167,6 +191,14 @@ func TestMatMulBroadcast(t *testing.T) {
 		for i := range l {
 			mustEqualBits(t, "one row of a", got.row(1, 2, i), got.row(1, 2, 0))
 		}
+
+		turned, rows := repeated(b.Data, 1, 1, 24, 20), zeros(1, 1, 24, 20)
+		for i := range 24 {
+			copy(rows.row(0, 0, i), b.Data)
+		}
+		must(t, MatMulTransposed(want, a, rows))
+		must(t, MatMulTransposed(got, a, turned))
+		mustEqualBits(t, "one row of a transposed b", got.Data, want.Data)
 	}
 }
 
@@ -217,6 +249,11 @@ func TestMatMulErrors(t *testing.T) {
 		{"b.L", MatMul(dst, a, x(1, 3, 4, 6)), ErrShape, "a.D is 5, want 4 as b has rows"},
 		{"b.D", MatMul(dst, a, x(1, 3, 5, 7)), ErrShape, "dst is [2 3 4 6], want [2 3 4 7]"},
 		{"dst.L", MatMul(x(2, 3, 3, 6), a, b), ErrShape, "dst is [2 3 3 6], want [2 3 4 6]"},
+		{"transposed", MatMulTransposed(dst, a, b), ErrShape, "a.D is 5, want 6 as b has columns"},
+		{"transposed dst", MatMulTransposed(dst, a, x(1, 3, 7, 5)), ErrShape,
+			"dst is [2 3 4 6], want [2 3 4 7]"},
+		{"transposed dst is b", pool.MatMulTransposed(BHLD(both, 2, 3, 4, 6), a, BHLD(both, 1, 3, 6, 5)),
+			ErrOverlap, "dst overlaps b, want separate memory"},
 		{"negative", MatMul(dst, View[float32]{B: -1, H: 3, L: 4, D: 5}, b), ErrShape,
 			"a.B is -1, want 0 to 268435456"},
 		{"short b", MatMul(dst, a, short), ErrLength,
@@ -294,6 +331,7 @@ func FuzzMatMul(f *testing.F) {
 			mustEqualBits(t, what, p.dst.Data, want)
 		}
 		check("MatMul", MatMul(out, a, b))
+		check("MatMulTransposed", MatMulTransposed(out, a, transposedApart(b)))
 		check("Matrix", m.MatMul(out, a, nil))
 		check("Pool", threeWorkers().MulMatrix(out, a, m, nil))
 		p.addBias(want)

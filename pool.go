@@ -229,12 +229,24 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 	if p == nil {
 		return MatMul(dst, a, b)
 	}
+	return p.matMul(&dst, &a, &b, false)
+}
+
+// MatMulTransposed works like the function [MatMulTransposed], on all workers of the pool.
+func (p *Pool) MatMulTransposed(dst, a, b Tensor) error {
+	if p == nil {
+		return MatMulTransposed(dst, a, b)
+	}
+	return p.matMul(&dst, &a, &b, true)
+}
+
+func (p *Pool) matMul(dst, a, b *Tensor, transposed bool) error {
 	on, w, err := p.beginProducts()
 	if err != nil {
 		return err
 	}
 	defer on.end()
-	return w.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&b))
+	return w.MatMul(on, &tuned, viewed(dst), viewed(a), viewed(b), transposed)
 }
 
 // MulMatrix works like [Matrix.MatMul], on all workers of the pool.

@@ -143,6 +143,10 @@ func productRaces(races map[string]func() error) {
 			races[fmt.Sprintf("MatMul of %d rows, %s", rows, name)] = func() error {
 				return race(func() error { return MatMul(dst, a, b) }, other)
 			}
+			turned := BHLD(b.Data, 1, 1, 32, 20)
+			races[fmt.Sprintf("MatMulTransposed of %d rows, %s", rows, name)] = func() error {
+				return race(func() error { return MatMulTransposed(dst, a, turned) }, other)
+			}
 		}
 	}
 }

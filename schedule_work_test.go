@@ -178,7 +178,7 @@ func workCases() (all []workCase) {
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
 		return workCall{call: func(p *Pool) error { return p.MatMul(dst, a, w) },
 			product: func(on *oneByOne) {
-				must(tb, on.memory.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&w)))
+				must(tb, on.memory.MatMul(on, &tuned, viewed(&dst), viewed(&a), viewed(&w), false))
 			}}
 	}})
 	return all

@@ -291,6 +291,8 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 		}
 		calls = append(calls, longCall{"MatMul", fmt.Sprint(n), func() error {
 			return MatMul(dst, a, w)
+		}}, longCall{"MatMulTransposed", fmt.Sprint(n), func() error {
+			return MatMulTransposed(dst, a, turned)
 		}})
 		for _, f := range someFormats() {
 			if f == I4 {

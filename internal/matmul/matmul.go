@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -39,9 +40,9 @@ const (
 // partsOf is the number of parts of at most some elements.
 func partsOf(n, of int) int { return (n + of - 1) / of }
 
-// MatMul computes dst = a·b of each batch and head, as package attn says.
-func MatMul(t *tuning.Row, dst, a, b *views.Tensor) error {
-	p := multiplication{t: t, dst: *dst, a: *a, b: *b}
+// MatMul computes dst = a·b, or a·bᵀ, of each batch and head, as package attn says.
+func MatMul(t *tuning.Row, dst, a, b *views.Tensor, transposed bool) error {
+	p := multiplication{t: t, dst: *dst, a: *a, b: *b, transposed: transposed}
 	if err := p.check(); err != nil || p.dst.Empty() {
 		return err
 	}
@@ -56,8 +57,9 @@ func MatMul(t *tuning.Row, dst, a, b *views.Tensor) error {
 
 // multiplication is a call of MatMul.
 type multiplication struct {
-	t         *tuning.Row
-	dst, a, b views.Tensor
+	t          *tuning.Row
+	dst, a, b  views.Tensor
+	transposed bool // a row of b is a column of the product
 
 	inPlace           int  // columns that are read in place: packing is slower for few rows
 	gathered          bool // blocks of dst are computed in scratch memory
@@ -70,7 +72,11 @@ func (p *multiplication) check() error {
 	if err := b.Check("b"); err != nil {
 		return err
 	}
-	return checkProduct(&p.dst, &p.a, &rightSide{"b", "rows", b.B, b.H, b.L, b.D}, b, nil)
+	right := rightSide{"b", "rows", b.B, b.H, b.L, b.D}
+	if p.transposed {
+		right = rightSide{"b", "columns", b.B, b.H, b.D, b.L}
+	}
+	return checkProduct(&p.dst, &p.a, &right, b, nil)
 }
 
 // leastProductRows rows are the fewest for which another worker packs the same columns of b.
@@ -78,8 +84,11 @@ const leastProductRows = 32
 
 // partition divides the product into tasks for workers: by columns, then by heads, then by rows.
 func (p *multiplication) partition(workers int) {
-	if p.a.L <= kernel.InPlaceRows {
-		p.inPlace = p.b.D / 8 * 8 // whole vectors
+	switch few := p.a.L <= kernel.InPlaceRows; {
+	case few && !p.transposed:
+		p.inPlace = p.dst.D / 8 * 8 // whole vectors
+	case few && p.a.D <= kernel.InPlaceDim:
+		p.inPlace = p.dst.D
 	}
 	p.gathered = p.a.D > Inner && gathers(p.t, &p.dst)
 	heads := p.dst.B * p.dst.H
@@ -145,7 +154,11 @@ func (p *multiplication) Task(w *Memory, i int) {
 	first := i % cols * p.cols
 	end := min(first+p.cols, p.dst.D)
 	if n := min(end, p.inPlace) - first; n > 0 {
-		p.multiplyInPlace(&u, first, n)
+		if p.transposed {
+			p.multiplyRows(&u, first, n, w)
+		} else {
+			p.multiplyInPlace(&u, first, n)
+		}
 		first += n
 	}
 	w.k = kernel.Grow(w.k, Inner*packedCols)
@@ -200,7 +213,7 @@ func checkProduct(dst, a *views.Tensor, right *rightSide, b *views.Tensor, bias 
 func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 	for n := u.head; n < u.headsEnd; n++ {
 		for k := 0; k < p.a.D; k += Inner {
-			at := p.rightOffset(n, k) + first
+			at := p.rightOffset(n, first, k)
 			layout := kernel.PanelLayout{Keys: min(Inner, p.a.D-k), Cols: cols, Stride: p.b.SL,
 				PanelStride: panel, Overwrite: k == 0}
 			layout.Set(p.t, p.t.PrefetchOne, p.t.PrefetchFew, false)
@@ -208,6 +221,26 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 				layout.Pointer = operand.Address(p.b.Data, at)
 			}
 			p.add(u, n, k, first, nil, p.b.Data[at:], &layout)
+		}
+	}
+}
+
+// multiplyRows computes some columns of a range, reading the rows of a transposed b where they are.
+func (p *multiplication) multiplyRows(u *productRange, first, cols int, w *Memory) {
+	rows, d := u.rowsEnd-u.row, p.a.D
+	w.rotated, w.s = kernel.Grow(w.rotated, rows*d), kernel.Grow(w.s, rows*kernel.Block)
+	for n := u.head; n < u.headsEnd; n++ {
+		i, h := n/p.dst.H, n%p.dst.H
+		for r := range rows {
+			copy(w.rotated[r*d:][:d], p.a.Row(i, h, u.row+r))
+		}
+		for c := first; c < first+cols; c += kernel.Block {
+			keys := floats.KeyRows{K: p.b.Data[p.rightOffset(n, c, 0):], Stride: p.b.SL,
+				N: min(kernel.Block, first+cols-c)}
+			floats.ScoreRows(p.t.ISA, w.s, w.rotated, keys, rows, d, nil)
+			for r := range rows {
+				copy(p.dst.Row(i, h, u.row+r)[c:], w.s[r*kernel.Block:][:keys.N])
+			}
 		}
 	}
 }
@@ -249,8 +282,8 @@ func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed
 		layout.Overwrite = k == 0
 		have := -1 // where in b the packed columns begin
 		for n := u.head; n < u.headsEnd; n++ {
-			if at := p.rightOffset(n, k) + first; at != have {
-				packPanels(packed, p.b.Data[at:], p.b.SL, &layout)
+			if at := p.rightOffset(n, first, k); at != have {
+				packColumns(p.t, packed, p.b.Data[at:], p.b.SL, p.transposed, &layout)
 				have = at
 			}
 			p.add(u, n, k, first, sums, packed, &layout)
@@ -258,10 +291,13 @@ func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed
 	}
 }
 
-// rightOffset returns the offset of row k of the matrix by which head n, counted over all batch
-// entries, multiplies.
-func (p *multiplication) rightOffset(n, k int) int {
-	return p.b.Offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
+// rightOffset returns the offset of column c, inner step k, of the matrix by which head n, counted
+// over all batch entries, multiplies.
+func (p *multiplication) rightOffset(n, c, k int) int {
+	if p.transposed {
+		c, k = k, c
+	}
+	return p.b.Offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k) + c
 }
 
 // add adds the products of some inner steps from k on to columns of a range, for head n: in dst, or

@@ -53,7 +53,7 @@ func TestMatMulGathers(t *testing.T) {
 			if p.partition(1); p.gathered != gathers {
 				t.Fatalf("%+v: gathers %t with an L2 cache of %d bytes", c, p.gathered, l2)
 			}
-			kerneltest.Must(t, MatMul(&tuned, dst, a, right))
+			kerneltest.Must(t, MatMul(&tuned, dst, a, right, false))
 			return dst
 		}
 		got, want := multiplied(0, true), multiplied(1<<30, false)

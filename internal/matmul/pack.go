@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/kernel/pairs"
@@ -276,15 +275,12 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 // fill packs a range into float32 panels.
 func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
-	if !p.transposed {
-		layout := panelLayout(p.t, u.steps, u.cols)
-		packPanels(dst, x.Data[x.Offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
-		return
+	c, k := u.first, u.k
+	if p.transposed {
+		c, k = k, c
 	}
-	for c := 0; c < u.cols; c += panel {
-		from := x.Data[x.Offset(u.b, u.h, u.first+c)+u.k:]
-		floats.PackKeys(p.t, dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
-	}
+	layout := panelLayout(p.t, u.steps, u.cols)
+	packColumns(p.t, dst, x.Data[x.Offset(u.b, u.h, k)+c:], x.SL, p.transposed, &layout)
 }
 
 // fillColumns packs a range into float32 panels if its columns are not rows of x.

@@ -82,6 +82,20 @@ func panelLayout(t *tuning.Row, inner, cols int) kernel.PanelLayout {
 	return layout
 }
 
+// packColumns packs columns into panels: from rows of b, or if it is transposed from rows that are
+// the columns.
+func packColumns(t *tuning.Row, dst, b []float32, stride int, transposed bool,
+	layout *kernel.PanelLayout) {
+	if !transposed {
+		packPanels(dst, b, stride, layout)
+		return
+	}
+	for c := 0; c < layout.Cols; c += panel {
+		n := min(panel, layout.Cols-c)
+		floats.PackKeys(t, dst[c*layout.Keys:], b[c*stride:], stride, n, layout.Keys)
+	}
+}
+
 // packPanels copies rows of b into panels. Columns after the last one become +0.
 func packPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
 	whole := layout.Cols / panel

@@ -72,9 +72,9 @@ type Workers interface {
 }
 
 // MatMul is MatMul on workers.
-func (w *Memory) MatMul(on Workers, t *tuning.Row, dst, a, b *views.Tensor) error {
+func (w *Memory) MatMul(on Workers, t *tuning.Row, dst, a, b *views.Tensor, transposed bool) error {
 	x := &w.multiplication
-	*x = multiplication{t: t, dst: *dst, a: *a, b: *b}
+	*x = multiplication{t: t, dst: *dst, a: *a, b: *b, transposed: transposed}
 	if err := x.check(); err != nil || x.dst.Empty() {
 		return err
 	}
