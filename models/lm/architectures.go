@@ -29,7 +29,9 @@ type architecture struct {
 	biasKey     bool // attention_bias says whether queries, keys, values and output have biases
 	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
 	qkNorm      bool // queries and keys are normed, head by head
+	wideNorm    bool // all heads of queries, and of keys, are one row of that norm
 	normsAfter  bool // also the outputs of attention and of the feed-forward network
+	onlyAfter   bool // these instead of their inputs
 	lessOne     bool // folders keep the weights of norms less 1
 	embeddings  bool // embeddings are multiplied by √Dim
 	queryScalar bool // query_pre_attn_scalar says how scores are scaled
@@ -38,12 +40,14 @@ type architecture struct {
 	window     windowRule
 	period     int     // the last of each period layers has no window; 0: see window
 	localTheta float64 // base of the rotations of layers with a window; 0: as in all layers
+	localPlain bool    // the scaling of rotations does not concern layers with a window
 
 	scoreCap float64 // defaults of GGUF files; -1 where the model has none
 	logitCap float64
 
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
+	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
@@ -175,6 +179,19 @@ var architectures = []architecture{
 			f.FFN = 512 // of layers without experts, of which there are none
 			return f
 		}},
+	{kind: "olmo2", gguf: "olmo2", folder: &olmoNames, file: &ggufOlmoNames, activation: nn.SiLU,
+		biasKey: true, qkNorm: true, wideNorm: true, normsAfter: true, onlyAfter: true, period: 4,
+		localPlain: true, ownMagnitude: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile { return usualOlmo(nil) }},
+	{kind: "olmo3", folder: &olmoNames, activation: nn.SiLU, biasKey: true, qkNorm: true,
+		wideNorm: true, normsAfter: true, onlyAfter: true, period: 4, window: windowOfPeriod,
+		localPlain: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile { return usualOlmo(new(4096)) }},
+}
+
+// usualOlmo has the defaults of folders of Olmo 2 and 3.
+func usualOlmo(window *int) configFile {
+	return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{50279}, Window: window}
 }
 
 // usualQwen has the defaults of folders of Qwen 2 and 3.
@@ -221,6 +238,7 @@ func (a *architecture) ggufName() string    { return a.gguf }
 // apply sets what a kind computes, for folders and for GGUF files.
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
+	c.WideNorm, c.OnlyAfter = a.wideNorm, a.onlyAfter
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
 	c.Gated = a.states

@@ -233,11 +233,88 @@ var archCases = []archCase{
 	}},
 	{name: "gpt-oss", folder: gptFolder},
 	{name: "gpt-oss of GGUF", gguf: gptGGUF},
+	{name: "olmo2", folder: func(f *fake, r *reference) {
+		olmoFolder(f, r, "olmo2")
+		f.config["attention_bias"] = true
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+	}},
+	{name: "olmo3", folder: olmo3Folder},
+	{name: "olmo3, kinds of layers", folder: func(f *fake, r *reference) {
+		olmo3Folder(f, r)
+		f.config["layer_types"] = []string{"full_attention", "sliding_attention"}
+		r.windows = map[int]int{1: 5}
+	}},
+	{name: "olmo2 of GGUF", gguf: func(r *reference) *fakeGGUF { return olmoGGUF(r) }},
+	{name: "olmo3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := olmoGGUF(r)
+		f.Set("olmo2.attention.sliding_window", uint32(5))
+		f.Set("olmo2.attention.sliding_window_pattern", []bool{true, false})
+		f.Set("olmo2.rope.scaling.type", "yarn")
+		f.Set("olmo2.rope.scaling.factor", float32(8))
+		f.Set("olmo2.rope.scaling.original_context_length", uint32(64))
+		f.Set("olmo2.rope.scaling.attn_factor", float32(0.1*math.Log(8)+1))
+		r.windows, r.localTheta = map[int]int{0: 5}, 500
+		r.yarn, r.factor, r.original = true, 8, 64
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
 		return f
 	}},
+}
+
+// widen gives rows between layers more elements.
+func (f *fake) widen(dim int) {
+	for name, x := range f.tensors {
+		shape := slices.Clone(x.shape)
+		for i := range shape {
+			if shape[i] == 24 {
+				shape[i] = dim
+			}
+		}
+		f.add(name, shape...)
+	}
+}
+
+// olmoFolder has norms after attention and networks only, and norms of all heads.
+func olmoFolder(f *fake, r *reference, kind string) {
+	f.config["model_type"] = kind
+	delete(f.config, "head_dim")
+	f.config["hidden_size"] = 32
+	f.widen(32)
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		delete(f.tensors, at+"input_layernorm.weight")
+		f.add(at+"post_feedforward_layernorm.weight", 32)
+		f.add(at+"self_attn.q_norm.weight", 32)
+		f.add(at+"self_attn.k_norm.weight", 16)
+	}
+	r.after = true
+}
+
+// olmo3Folder has a window in the first layer, whose rotations are not stretched.
+func olmo3Folder(f *fake, r *reference) {
+	olmoFolder(f, r, "olmo3")
+	f.config["layer_types"] = []string{"sliding_attention", "full_attention"}
+	f.config["sliding_window"] = 5
+	f.config["rope_scaling"] = map[string]any{"rope_type": "yarn", "factor": 8, "beta_fast": 32,
+		"beta_slow": 1, "original_max_position_embeddings": 64,
+		"attention_factor": 0.1*math.Log(8) + 1}
+	r.windows, r.localTheta = map[int]int{0: 5}, 500
+	r.yarn, r.factor, r.original = true, 8, 64
+}
+
+func olmoGGUF(r *reference) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "olmo2", one("Q8_0"))
+	for i, at := range []string{"model.layers.0.", "model.layers.1."} {
+		delete(f.tensors, at+"input_layernorm.weight")
+		delete(f.tensors, at+"pre_feedforward_layernorm.weight")
+		f.without(fmt.Sprintf("blk.%d.attn_norm.weight", i), fmt.Sprintf("blk.%d.ffn_norm.weight", i))
+		f.tensor(at+"self_attn.q_norm.weight", one("F32"), 64)
+		f.tensor(at+"self_attn.k_norm.weight", one("F32"), 32)
+	}
+	r.head, r.after = 16, true
+	return f
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.
@@ -347,15 +424,7 @@ var moeNames = strings.NewReplacer("mlp.gate.", "ffn_gate_inp.", "mlp.shared_exp
 // alternate.
 func gptFolder(f *fake, r *reference) {
 	const dim, ffn, experts = 32, 64, 5
-	for name, x := range f.tensors {
-		shape := slices.Clone(x.shape)
-		for i := range shape {
-			if shape[i] == 24 {
-				shape[i] = dim
-			}
-		}
-		f.add(name, shape...)
-	}
+	f.widen(dim)
 	addExperts(f, experts, ffn, dim, 0, 1)
 	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
 	for i := range 2 {
@@ -717,6 +786,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	olmo2 := func(f *fake) { olmoFolder(f, &reference{}, "olmo2") }
+	olmo3 := func(f *fake) { olmo3Folder(f, &reference{}) }
 	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
 	qwen35MoE := func(f *fake) { qwen35MoEFolder(f, &reference{}) }
 	wrapped := func(f *fake) {
@@ -781,6 +852,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{qwen35MoE, "norm_topk_prob", false, "norm_topk_prob is false, decoder_sparse_step 1 and mlp"},
 		{qwen35MoE, "decoder_sparse_step", 2, "decoder_sparse_step 2 and mlp_only_layers [], want"},
 		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
+		{olmo2, "sliding_window", 5, "is 5, want null"},
+		{olmo3, "layer_types", []string{"conv", "conv"}, `has "conv", want full_attention`},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
 			"1 numbers in short_factor and 0 in long_factor, want 4"},

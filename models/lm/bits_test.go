@@ -63,6 +63,8 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "qwen3_5_text", Rotated: new(0.5), Interval: new(2), ConvWidth: new(4),
 			StateKeyDim: new(16), StateValueDim: new(12), StateKeyHeads: new(2), StateHeads: new(4),
 			UseWindow: new(false)}, 0x724d26f3},
+		{configFile{ModelType: "olmo3", Scaling: &scaling{Type: "yarn", Factor: 8, Original: 64}},
+			0xe72d365f},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

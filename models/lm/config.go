@@ -18,7 +18,9 @@ type config struct {
 	rotations
 	QKVBias, OutBias, FFNBias bool // matrices that have a bias
 	QKNorm                    bool // queries and keys are normed, head by head
+	WideNorm                  bool // as one row
 	NormsAfter                bool // the outputs of attention and of the network are normed
+	OnlyAfter                 bool // and not their inputs
 	LessOne                   bool // the file has the weights of norms less 1
 	// matrices have a bias wherever the file has one
 	AnyBias bool

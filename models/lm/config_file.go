@@ -462,6 +462,9 @@ func (f *configFile) rotations(c *config) error {
 			"nothing in texts", name, s.Sections)
 	}
 	c.Scaling, c.Theta, c.LocalTheta = *s, *cmp.Or(f.Theta, s.Theta, &usual), local
+	if f.of.localPlain && local == 0 {
+		c.LocalTheta = c.Theta
+	}
 	if c.Theta < 1 {
 		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
 	}
@@ -488,8 +491,9 @@ func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling,
 	if s.Full == nil && s.Sliding == nil {
 		return base, s, nil
 	}
-	if f.of.localTheta == 0 || s.Full == nil || s.Sliding == nil {
-		return 0, nil, fmt.Errorf("%s has %s or %s, want both, and only for gemma3", name, fullLayer,
+	if f.of.localTheta == 0 && !f.of.localPlain || s.Full == nil || s.Sliding == nil {
+		return 0, nil, fmt.Errorf("%s has %s or %s, want both, and only for gemma3 "+
+			"and olmo3", name, fullLayer,
 			slidingLayer)
 	}
 	if kind := cmp.Or(s.Sliding.Type, s.Sliding.OldType, "default"); kind != "default" {

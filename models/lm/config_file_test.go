@@ -119,6 +119,41 @@ func TestPublishedConfigs(t *testing.T) {
 	}
 }
 
+// otherConfigs are whole files of kinds whose tensors have other names and shapes.
+var otherConfigs = map[string]string{
+	"Olmo 2": `{"architectures": ["Olmo2ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "eos_token_id": 100257, "hidden_act": "silu", "hidden_size": 2048,
+		"initializer_range": 0.02, "intermediate_size": 8192, "max_position_embeddings": 4096,
+		"model_type": "olmo2", "num_attention_heads": 16, "num_hidden_layers": 16,
+		"num_key_value_heads": 16, "pad_token_id": 100277, "rms_norm_eps": 1e-06,
+		"rope_scaling": null, "rope_theta": 500000, "tie_word_embeddings": false,
+		"torch_dtype": "bfloat16", "transformers_version": "4.47.0", "use_cache": false,
+		"vocab_size": 100352}`,
+	"Olmo 3": `{"architectures": ["Olmo3ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "dtype": "bfloat16", "eos_token_id": 100257, "hidden_act": "silu",
+		"hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008,
+		"layer_types": ["sliding_attention", "sliding_attention", "sliding_attention",
+		"full_attention"], "max_position_embeddings": 65536, "model_type": "olmo3",
+		"num_attention_heads": 32, "num_hidden_layers": 4, "num_key_value_heads": 32,
+		"pad_token_id": 100277, "rms_norm_eps": 1e-06, "rope_scaling": {"attention_factor":
+		1.2079441541679836, "beta_fast": 32.0, "beta_slow": 1.0, "factor": 8.0,
+		"original_max_position_embeddings": 8192, "rope_type": "yarn"}, "rope_theta": 500000,
+		"sliding_window": 4096, "tie_word_embeddings": false, "transformers_version": "4.57.0",
+		"use_cache": false, "vocab_size": 100278}`,
+}
+
+// TestOtherConfigs reads files of real folders, without their tensors.
+func TestOtherConfigs(t *testing.T) {
+	for name, text := range otherConfigs {
+		path := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(path, "config.json"), []byte(text), 0o666))
+		l := &weights.Loader{Path: path}
+		if readConfig(l); l.Err != nil {
+			t.Errorf("%s: %v", name, l.Err)
+		}
+	}
+}
+
 // TestStopTokens says which file's tokens end answers.
 func TestStopTokens(t *testing.T) {
 	for _, c := range []struct {
@@ -223,8 +258,10 @@ func TestIdleKeys(t *testing.T) {
 // FuzzReadConfig reads any config.json. It gives an error or a valid model, and one more key makes
 // it an error.
 func FuzzReadConfig(f *testing.F) {
-	for _, text := range configs {
-		f.Add(text)
+	for _, all := range []map[string]string{configs, otherConfigs} {
+		for _, text := range all {
+			f.Add(text)
+		}
 	}
 	sized, err := json.Marshal(newFake("F32").config)
 	must(f, err)

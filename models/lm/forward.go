@@ -43,7 +43,9 @@ type runner struct {
 func (r *runner) forward(pieces []piece, wanted []int) error {
 	r.err = nil
 	r.lookUpTokens(pieces)
-	r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
+	if r.unnormed(); !r.OnlyAfter {
+		r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
+	}
 	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
 		r.feedForward(i)
@@ -131,9 +133,17 @@ func (r *runner) join(after, next []float32) {
 	}
 	if next == nil {
 		r.add(r.x, r.hidden)
+		r.unnormed()
 		return
 	}
 	r.addNorm(&r.normed, r.x, r.hidden, next)
+}
+
+// unnormed lets the next part of a layer read the rows themselves, if the model norms no inputs.
+func (r *runner) unnormed() {
+	if r.OnlyAfter {
+		r.normed = r.x
+	}
 }
 
 // queriesAndKeys computes rows of queries and keys, and the other products, from the normed rows.
@@ -148,12 +158,19 @@ func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.T
 	q = attn.Rows(r.qk, 1, rows, r.Heads, d, heads*d)
 	k = attn.Rows(rest, 1, rows, r.KVHeads, d, heads*d)
 	if l.qNorm != nil {
-		r.try(nn.RMSNorm(r.pool, q, q, l.qNorm, float32(r.Epsilon)))
-		r.try(nn.RMSNorm(r.pool, k, k, l.kNorm, float32(r.Epsilon)))
+		r.normHeads(r.qk, r.Heads, l.qNorm)
+		r.normHeads(rest, r.KVHeads, l.kNorm)
 	}
 	all := attn.BLHD(r.qk, 1, rows, heads, d)
 	r.try(l.rope.Rotate(r.pool, all, all, r.positions))
 	return q, k
+}
+
+// normHeads norms queries or keys: rows of as many elements as there are weights.
+func (r *runner) normHeads(x []float32, heads int, weight []float32) {
+	width, n := heads*r.HeadDim, len(weight)
+	rows := attn.Rows(x, 1, len(r.normed)/r.Dim, width/n, n, (r.Heads+r.KVHeads)*r.HeadDim)
+	r.try(nn.RMSNorm(r.pool, rows, rows, weight, float32(r.Epsilon)))
 }
 
 // feedForward adds to each row the output of the layer's network.

@@ -338,6 +338,9 @@ func (k *architectureKeys) localRotations(c *config) error {
 			c.Rotated, c.HeadDim)
 	}
 	c.LocalTheta = *cmp.Or(k.LocalTheta, &k.of.localTheta)
+	if k.of.localPlain {
+		c.LocalTheta = c.Theta
+	}
 	if k.LocalTheta != nil && (k.of.localTheta == 0 || c.LocalTheta < 1) {
 		return fmt.Errorf("rope.freq_base_swa is %v, want 1 or more, and only for gemma3",
 			c.LocalTheta)
@@ -367,6 +370,8 @@ func (k *architectureKeys) magnify(s *scaling) error {
 	case s.Type != "yarn" && x != 1, !(x > 0):
 		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
 			"a number above 0", x, s.Type)
+	case s.Type == "yarn" && k.of.ownMagnitude: // llama.cpp multiplies the usual one by it
+		s.Magnitude = &x
 	case s.Type == "yarn" && x != 1:
 		s.Magnitude = new(x * yarnMagnitude(s.Factor, 1))
 	}

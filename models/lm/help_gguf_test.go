@@ -115,7 +115,8 @@ func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) string) *fakeGGUF {
 	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}, ggufShape: shape,
 		names: ggufNamesOf}
-	if strings.HasPrefix(architecture, "gemma") {
+	after := strings.HasPrefix(architecture, "gemma") || architecture == "olmo2"
+	if after {
 		f.names = ggufGemmaNamesOf
 	}
 	f.tensor("model.embed_tokens.weight", kind, f.vocab, f.dim)
@@ -130,7 +131,7 @@ func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) 
 		f.tensor(at+"mlp.gate_proj.weight", kind, f.ffn, f.dim)
 		f.tensor(at+"mlp.up_proj.weight", kind, f.ffn, f.dim)
 		f.tensor(at+"mlp.down_proj.weight", kind, f.dim, f.ffn)
-		if strings.HasPrefix(architecture, "gemma") {
+		if after {
 			f.tensor(at+"pre_feedforward_layernorm.weight", kind, f.dim)
 			f.tensor(at+"post_feedforward_layernorm.weight", kind, f.dim)
 		}

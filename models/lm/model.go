@@ -22,9 +22,9 @@ type model struct {
 
 // decoderLayer is one block of the decoder.
 type decoderLayer struct {
-	attentionNorm, ffnNorm       []float32
+	attentionNorm, ffnNorm       []float32 // nil for none
 	attentionAfter, ffnAfter     []float32 // norms of the outputs of these two; nil for none
-	qNorm, kNorm                 []float32 // norms of a head; nil for none
+	qNorm, kNorm                 []float32 // norms of a head, or of all heads; nil for none
 	q, k, v, out, gate, up, down weights.Linear
 	rope                         *nn.Rope
 	sinks                        []float32      // of each head; nil for none
@@ -119,7 +119,10 @@ type layerBuilder struct {
 }
 
 func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
-	l := decoderLayer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
+	var l decoderLayer
+	if !b.OnlyAfter {
+		l.attentionNorm, l.ffnNorm = b.norm(n.attentionNorm, b.Dim), b.norm(n.ffnNorm, b.Dim)
+	}
 	if b.States.of(i) {
 		l.delta = b.delta(n)
 	} else {
@@ -137,7 +140,11 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}
 	if b.QKNorm && l.delta == nil {
-		l.qNorm, l.kNorm = b.norm(n.qNorm, b.HeadDim), b.norm(n.kNorm, b.HeadDim)
+		q, k := b.HeadDim, b.HeadDim
+		if b.WideNorm {
+			q, k = b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+		}
+		l.qNorm, l.kNorm = b.norm(n.qNorm, q), b.norm(n.kNorm, k)
 	}
 	return l
 }

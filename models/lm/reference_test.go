@@ -159,7 +159,7 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	scalar := cmp.Or(r.scalar, float64(r.head))
 	local := *r
 	if window > 0 && r.localTheta > 0 {
-		local.theta, local.factor = r.localTheta, 0
+		local.theta, local.factor, local.yarn, local.magnitude = r.localTheta, 0, false, 0
 	}
 	var gates [][]float64
 	for t, s := range states {
@@ -359,19 +359,22 @@ func (r *reference) yarnFrequency(f float64, i int) float64 {
 	}
 }
 
-// headNorm norms each head, if there is a weight for it.
+// headNorm norms each head, or all heads as one row, if there is a weight for it.
 func (r *reference) headNorm(x []float64, weight string) []float64 {
 	if _, ok := r.f.tensors[weight+".weight"]; !ok {
 		return x
 	}
 	var y []float64
-	for head := range slices.Chunk(x, r.head) {
+	for head := range slices.Chunk(x, r.f.tensors[weight+".weight"].shape[0]) {
 		y = append(y, r.norm(head, weight+".weight")...)
 	}
 	return y
 }
 
 func (r *reference) norm(x []float64, weight string) []float64 {
+	if _, ok := r.f.tensors[weight]; !ok {
+		return x
+	}
 	mean := 0.0
 	for _, e := range x {
 		mean += e * e / float64(len(x))

@@ -61,7 +61,10 @@ var (
 	ggufGemmaNames = ggufNames.with(func(n *tensorNames) {
 		n.attentionAfter, n.ffnAfter, n.factors = "post_attention_norm", "post_ffw_norm", ""
 	})
-	phiNames = folderNames.with(func(n *tensorNames) {
+	olmoNames = gemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
+	// the same in GGUF files
+	ggufOlmoNames = ggufGemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
+	phiNames      = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
 	})
