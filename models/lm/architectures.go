@@ -49,6 +49,7 @@ type architecture struct {
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
+	unrotated    int  // the last of each so many layers has no rotation; 0 for none
 	mixture      mixtureKind
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
 	states       bool    // some layers keep states, and attention of the others is gated
@@ -187,6 +188,12 @@ var architectures = []architecture{
 		wideNorm: true, normsAfter: true, onlyAfter: true, period: 4, window: windowOfPeriod,
 		localPlain: true, scoreCap: -1, logitCap: -1,
 		usual: func() configFile { return usualOlmo(new(4096)) }},
+	{kind: "smollm3", gguf: "smollm3", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
+		pairs: true, biasKey: true, ffnBiasKey: true, unrotated: 4, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{128001}, KVHeads: new(4), Tied: true,
+				UseWindow: new(false), usualTheta: 2e6}
+		}},
 }
 
 // usualOlmo has the defaults of folders of Olmo 2 and 3.

@@ -257,6 +257,22 @@ var archCases = []archCase{
 		r.yarn, r.factor, r.original = true, 8, 64
 		return f
 	}},
+	{name: "smollm3", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["no_rope_layer_interval"] = "smollm3", 2
+		f.config["use_sliding_window"], f.config["tie_word_embeddings"] = false, false
+		r.unrotated = "model.layers.1."
+	}},
+	{name: "smollm3, a list of layers", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["no_rope_layers"] = "smollm3", []int{0, 1}
+		delete(f.tensors, "lm_head.weight")
+		r.unrotated, r.tied = "model.layers.0.", true
+	}},
+	{name: "smollm3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{4, 64, 64, 4, 2, 16, 20}, "smollm3", one("Q8_0"))
+		f.pair()
+		r.head, r.layers, r.unrotated = 16, 4, "model.layers.3."
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -786,6 +802,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	smollm3 := func(f *fake) {
+		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
+	}
 	olmo2 := func(f *fake) { olmoFolder(f, &reference{}, "olmo2") }
 	olmo3 := func(f *fake) { olmo3Folder(f, &reference{}) }
 	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
@@ -854,6 +873,12 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
 		{olmo2, "sliding_window", 5, "is 5, want null"},
 		{olmo3, "layer_types", []string{"conv", "conv"}, `has "conv", want full_attention`},
+		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
+		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
+		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
+		{smollm3, "no_rope_layers", []int{1}, "no_rope_layers has 1 layers, want 1 or more, and num"},
+		{smollm3, "no_rope_layers", []int{1, 2}, "has 2, want 0 or 1"},
+		{smollm3, "use_sliding_window", true, "sliding_window is 5, want null"},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
 			"1 numbers in short_factor and 0 in long_factor, want 4"},

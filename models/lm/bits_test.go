@@ -65,6 +65,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			UseWindow: new(false)}, 0x724d26f3},
 		{configFile{ModelType: "olmo3", Scaling: &scaling{Type: "yarn", Factor: 8, Original: 64}},
 			0xe72d365f},
+		{configFile{ModelType: "smollm3", Unrotated: new(2), UseWindow: new(false)}, 0xa996023d},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

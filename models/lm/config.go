@@ -27,7 +27,8 @@ type config struct {
 	// pairs of channels that rotate together are neighbours in the file
 	Interleaved bool
 	// tokens that a token of each layer sees, itself included; 0 for all
-	Windows []int
+	Windows   []int
+	Unrotated []bool // layers without rotations; nil for none
 	// longest texts of training, in tokens, by the file or its scaling; 0 if unknown
 	Trained int
 
@@ -51,6 +52,17 @@ type rotations struct {
 	Rotated    int     // channels of a head that are rotated
 	Scaling    scaling
 	Context    int // most tokens of a sequence in this run
+}
+
+// unrotate lets the last of each so many layers have no rotations; 0: all layers have them.
+func (c *config) unrotate(step int) {
+	if step == 0 {
+		return
+	}
+	c.Unrotated = make([]bool, c.Layers)
+	for i := range c.Unrotated {
+		c.Unrotated[i] = (i+1)%step == 0
+	}
 }
 
 // experts describes a mixture of experts in place of a feed-forward network.

@@ -45,6 +45,8 @@ type configFile struct {
 	LocalTheta  *float64 `json:"rope_local_base_freq"`
 	Original    *float64 `json:"original_max_position_embeddings"`
 	Rotated     *float64 `json:"partial_rotary_factor"`
+	RotatedIn   []int    `json:"no_rope_layers"`         // 0 for layers without rotations, otherwise 1
+	Unrotated   *int     `json:"no_rope_layer_interval"` // without that list: the last of so many
 	// of experts
 	Experts      *int     `json:"num_experts"`
 	LocalExperts *int     `json:"num_local_experts"` // the same in some kinds
@@ -236,6 +238,8 @@ func (f *configFile) checkKeys(*config) error {
 		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
 		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0},
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
+		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
+		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
 		{"num_experts", valueOf(f.Experts), isQwenMoE},
 		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts},
 		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts},
@@ -268,6 +272,14 @@ func valueOf[T any](x *T) any {
 		return nil
 	}
 	return *x
+}
+
+// valueOfList returns a list, nil if it is absent.
+func valueOfList(x []int) any {
+	if x == nil {
+		return nil
+	}
+	return x
 }
 
 // scores sets how scores and logits are scaled and capped.
@@ -481,7 +493,27 @@ func (f *configFile) rotations(c *config) error {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	c.Trained = c.Scaling.trained(f.Positions)
-	return c.checkFactors(name)
+	if err := c.checkFactors(name); err != nil || f.of.unrotated == 0 {
+		return err
+	}
+	return f.unrotated(c)
+}
+
+// unrotated sets which layers have no rotations.
+func (f *configFile) unrotated(c *config) error {
+	step := *cmp.Or(f.Unrotated, &f.of.unrotated)
+	if n := len(f.RotatedIn); step < 1 || f.RotatedIn != nil && n != c.Layers {
+		return fmt.Errorf("no_rope_layer_interval is %d and no_rope_layers has %d layers, want 1 or "+
+			"more, and num_hidden_layers, %d", step, n, c.Layers)
+	}
+	c.unrotate(step)
+	for i, rotated := range f.RotatedIn {
+		if rotated != 0 && rotated != 1 {
+			return fmt.Errorf("no_rope_layers has %d, want 0 or 1", rotated)
+		}
+		c.Unrotated[i] = rotated == 0
+	}
+	return nil
 }
 
 // localRotations returns the base of layers with a window and the rotation of the others, which

@@ -140,6 +140,16 @@ var otherConfigs = map[string]string{
 		"original_max_position_embeddings": 8192, "rope_type": "yarn"}, "rope_theta": 500000,
 		"sliding_window": 4096, "tie_word_embeddings": false, "transformers_version": "4.57.0",
 		"use_cache": false, "vocab_size": 100278}`,
+	"SmolLM3": `{"architectures": ["SmolLM3ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "eos_token_id": 128012, "hidden_act": "silu", "hidden_size": 2048,
+		"initializer_range": 0.02, "intermediate_size": 11008, "layer_types": ["full_attention",
+		"full_attention", "full_attention", "full_attention"], "max_position_embeddings": 65536,
+		"max_window_layers": 28, "mlp_bias": false, "model_type": "smollm3",
+		"no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0], "num_attention_heads": 16,
+		"num_hidden_layers": 4, "num_key_value_heads": 4, "pad_token_id": 128004,
+		"pretraining_tp": 2, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 5000000.0,
+		"sliding_window": null, "torch_dtype": "bfloat16", "transformers_version": "4.54.0.dev0",
+		"use_cache": false, "use_sliding_window": false, "vocab_size": 128256}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

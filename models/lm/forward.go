@@ -161,8 +161,9 @@ func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.T
 		r.normHeads(r.qk, r.Heads, l.qNorm)
 		r.normHeads(rest, r.KVHeads, l.kNorm)
 	}
-	all := attn.BLHD(r.qk, 1, rows, heads, d)
-	r.try(l.rope.Rotate(r.pool, all, all, r.positions))
+	if all := attn.BLHD(r.qk, 1, rows, heads, d); l.rope != nil {
+		r.try(l.rope.Rotate(r.pool, all, all, r.positions))
+	}
 	return q, k
 }
 

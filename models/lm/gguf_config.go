@@ -151,6 +151,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, Interleaved: k.of.pairs}
 	c.Theta = *cmp.Or(k.Theta, new(10000.0))
+	c.unrotate(k.of.unrotated)
 	err = weights.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)

@@ -26,7 +26,7 @@ type decoderLayer struct {
 	attentionAfter, ffnAfter     []float32 // norms of the outputs of these two; nil for none
 	qNorm, kNorm                 []float32 // norms of a head, or of all heads; nil for none
 	q, k, v, out, gate, up, down weights.Linear
-	rope                         *nn.Rope
+	rope                         *nn.Rope       // nil for none
 	sinks                        []float32      // of each head; nil for none
 	experts                      *mixture       // in place of gate, up and down; nil for none
 	share                        weights.Linear // of the gate of attention's output, if that is gated
@@ -54,8 +54,12 @@ func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
 		b.at = fmt.Sprintf(names.layer, i)
 		m.layers = append(m.layers, b.layer(i, &names.layerNames))
-		if m.layers[i].rope = rope; c.Windows[i] > 0 && c.LocalTheta > 0 {
+		switch {
+		case c.Unrotated != nil && c.Unrotated[i]:
+		case c.Windows[i] > 0 && c.LocalTheta > 0:
 			m.layers[i].rope = local
+		default:
+			m.layers[i].rope = rope
 		}
 	}
 	l.WritePack()

@@ -25,6 +25,8 @@ type reference struct {
 	scalar               float64 // scores are divided by its root; 0: the head's size
 	scoreCap, logitCap   float64
 	localTheta           float64 // of layers with a window
+	unrotated            string  // a layer
+	none                 bool    // no rotation
 	// of mixtures: experts that a token uses; 0: no mixture
 	used        int
 	normalized  bool
@@ -161,6 +163,7 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	if window > 0 && r.localTheta > 0 {
 		local.theta, local.factor, local.yarn, local.magnitude = r.localTheta, 0, false, 0
 	}
+	local.none = at == r.unrotated
 	var gates [][]float64
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")
@@ -295,6 +298,9 @@ func unit(x []float64) []float64 {
 
 // rotate turns elements i and i+head/2 of each head, as a complex number, by position·θ^(−2i/head).
 func (r *reference) rotate(x []float64, position int) []float64 {
+	if r.none {
+		return x
+	}
 	size := 1.0
 	if r.yarn {
 		size = 0.1*math.Log(r.factor) + 1
