@@ -27,6 +27,7 @@ type architecture struct {
 	pairs       bool // GGUF files have channels of queries and keys that rotate together as neighbours
 	qkvBias     bool // folders have biases of queries, keys and values
 	biasKey     bool // attention_bias says whether queries, keys, values and output have biases
+	outBiasKey  bool // attention_out_bias says it for the output
 	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
 	qkNorm      bool // queries and keys are normed, head by head
 	wideNorm    bool // all heads of queries, and of keys, are one row of that norm
@@ -193,6 +194,13 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{128001}, KVHeads: new(4), Tied: true,
 				UseWindow: new(false), usualTheta: 2e6}
+		}},
+	{kind: "seed_oss", gguf: "seed_oss", folder: &folderNames, file: &ggufSeedNames,
+		activation: nn.SiLU, biasKey: true, outBiasKey: true, ffnBiasKey: true, scoreCap: -1,
+		logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
+				HeadDim: new(128), AttentionBias: true}
 		}},
 }
 

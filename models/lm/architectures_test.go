@@ -273,6 +273,25 @@ var archCases = []archCase{
 		r.head, r.layers, r.unrotated = 16, 4, "model.layers.3."
 		return f
 	}},
+	{name: "seed_oss", folder: func(f *fake, _ *reference) {
+		f.config["model_type"], f.config["residual_dropout"] = "seed_oss", 0.1
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	}},
+	{name: "seed_oss, other biases", folder: func(f *fake, _ *reference) {
+		f.config["model_type"], f.config["attention_bias"] = "seed_oss", false
+		f.config["attention_out_bias"], f.config["mlp_bias"] = true, true
+		addBiases(f, "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+	}},
+	{name: "seed_oss of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "seed_oss", one("Q8_0"))
+		for i, at := range []string{"model.layers.0.", "model.layers.1."} {
+			f.tensorNamed(fmt.Sprintf("blk.%d.ffn_norm.weight", i)).Name =
+				fmt.Sprintf("blk.%d.post_attention_norm.weight", i)
+			f.tensor(at+"self_attn.q_proj.bias", one("F32"), 64)
+		}
+		r.head = 16
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -873,6 +892,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
 		{olmo2, "sliding_window", 5, "is 5, want null"},
 		{olmo3, "layer_types", []string{"conv", "conv"}, `has "conv", want full_attention`},
+		{nil, "attention_out_bias", true, "is true, want no such key for model_type llama"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},

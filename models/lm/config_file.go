@@ -26,6 +26,7 @@ type configFile struct {
 	Activation    string            `json:"hidden_act"`
 	Activation2   string            `json:"hidden_activation"` // of gemma, instead of hidden_act
 	AttentionBias bool              `json:"attention_bias"`
+	OutBias       *bool             `json:"attention_out_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
@@ -171,6 +172,9 @@ func (f *configFile) config() (config, error) {
 		Stop: f.Stop, FFNBias: f.FFNBias && a.ffnBiasKey, OutBias: f.AttentionBias && a.biasKey,
 		LessOne: a.lessOne}
 	c.QKVBias = c.OutBias || a.qkvBias && *cmp.Or(f.QKVBias, new(true))
+	if a.outBiasKey {
+		c.OutBias = *cmp.Or(f.OutBias, new(false))
+	}
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
@@ -238,6 +242,7 @@ func (f *configFile) checkKeys(*config) error {
 		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
 		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0},
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
+		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
 		{"num_experts", valueOf(f.Experts), isQwenMoE},

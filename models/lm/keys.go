@@ -23,8 +23,8 @@ var idleConfig = strictjson.Idle{
 	// training
 	"router_aux_loss_coef": nil, "output_router_logits": nil,
 	"attention_dropout": nil, "attn_pdrop": nil, "embd_pdrop": nil, "resid_pdrop": nil,
-	"hidden_dropout": nil, "initializer_range": nil, "gradient_checkpointing": nil,
-	"neftune_noise_alpha": nil,
+	"hidden_dropout": nil, "residual_dropout": nil, "initializer_range": nil,
+	"gradient_checkpointing": nil, "neftune_noise_alpha": nil,
 	// other tasks than the next token
 	"finetuning_task": nil, "id2label": nil, "label2id": nil, "num_labels": nil, "problem_type": nil,
 	"task_specific_params": nil,

@@ -64,6 +64,7 @@ var (
 	olmoNames = gemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
 	// the same in GGUF files
 	ggufOlmoNames = ggufGemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
+	ggufSeedNames = ggufNames.with(func(n *tensorNames) { n.ffnNorm = "post_attention_norm" })
 	phiNames      = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
