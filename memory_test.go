@@ -380,8 +380,8 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul", "MatMulTransposed", "MulExperts", "MulMatrices", // see their tests
-		"MulMatrix", "PackBlocks", "PackMatrix", "Run", "AppendCache", "AppendSequence"}
+	known := []string{"Close", "MatMul", "MatMulTransposed", "MulExperts", "MulMatrices", "MulMatrix",
+		"PackBlocks", "PackMatrix", "Run", "AppendCache", "AppendSequence"} // see their tests
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}
