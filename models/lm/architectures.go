@@ -3,6 +3,7 @@ package lm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -76,6 +77,7 @@ const (
 	sharedExperts             // and a shared one; weights are the router's softmax over all
 	manyExperts               // weights add up to 1 in GGUF files; folders have norm_topk_prob
 	biasedExperts             // with biases; in MXFP4 in folders
+	wideExperts               // of the width that networks have elsewhere
 )
 
 const geluTanh = "gelu_pytorch_tanh"
@@ -93,6 +95,12 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
 				Window: new(4096)}
+		}},
+	{kind: "mixtral", gguf: "llama", folder: &mixtralNames, file: &ggufMoENames, activation: nn.SiLU,
+		pairs: true, window: windowOfAll, scoreCap: -1, logitCap: -1, mixture: wideExperts,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(8),
+				LocalExperts: new(8), Used: new(2), usualTheta: 1e6}
 		}},
 	{kind: "qwen2", gguf: "qwen2", folder: &folderNames,
 		file: &ggufNames, activation: nn.SiLU, qkvBias: true, window: windowOfLast, scoreCap: -1,
@@ -236,7 +244,7 @@ func architectureOf(key, value string, names ...func(*architecture) string) (*ar
 			if n != "" && n == value {
 				return &architectures[i], nil
 			}
-			if n != "" {
+			if n != "" && !slices.Contains(all, n) {
 				all = append(all, n)
 			}
 		}
@@ -244,6 +252,16 @@ func architectureOf(key, value string, names ...func(*architecture) string) (*ar
 	last := len(all) - 1
 	return nil, fmt.Errorf("%s is %q, want %s or %s", key, value, strings.Join(all[:last], ", "),
 		all[last])
+}
+
+// withExperts returns the kind that has experts of two with the same name in GGUF files.
+func (a *architecture) withExperts() *architecture {
+	for i := range architectures {
+		if b := &architectures[i]; b.gguf == a.gguf && b.mixture != noExperts {
+			return b
+		}
+	}
+	return a
 }
 
 func (a *architecture) kindName() string    { return a.kind }

@@ -292,6 +292,18 @@ var archCases = []archCase{
 		r.head = 16
 		return f
 	}},
+	{name: "mixtral", folder: mixtralFolder},
+	{name: "mixtral with a window", folder: func(f *fake, r *reference) {
+		mixtralFolder(f, r)
+		f.config["sliding_window"], r.windows = 5, map[int]int{0: 5, 1: 5}
+	}},
+	{name: "mixtral of GGUF", gguf: func(r *reference) *fakeGGUF {
+		r.normalized = true
+		f := moeGGUF(r, "llama", "Q4_0", func(*fakeGGUF) {})
+		f.Set("llama.expert_feed_forward_length", nil)
+		f.Set("llama.feed_forward_length", uint32(32))
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -350,6 +362,22 @@ func olmoGGUF(r *reference) *fakeGGUF {
 	}
 	r.head, r.after = 16, true
 	return f
+}
+
+// mixtralFolder has experts of the width of networks.
+func mixtralFolder(f *fake, r *reference) {
+	addExperts(f, 5, 40, 24, 0, 1)
+	f.config["model_type"], f.config["num_local_experts"] = "mixtral", 5
+	f.config["num_experts_per_tok"], f.config["router_aux_loss_coef"] = 2, 0.02
+	names := strings.NewReplacer("mlp.", "block_sparse_moe.", "gate_proj", "w1", "up_proj", "w3",
+		"down_proj", "w2")
+	for name, x := range maps.Clone(f.tensors) {
+		if strings.Contains(name, "mlp.") {
+			f.tensors[names.Replace(name)] = x
+			f.hide(name)
+		}
+	}
+	r.used, r.normalized = 2, true
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.
@@ -421,7 +449,7 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 				}
 			}
 		}
-		if kind != "qwen3moe" && kind != "gpt-oss" {
+		if kind != "qwen3moe" && kind != "gpt-oss" && kind != "llama" {
 			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
 			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
@@ -821,6 +849,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
 	}
@@ -870,6 +899,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{moe, "use_sliding_window", true, "sliding_window is 4096, want null"},
 		{gpt, "swiglu_limit", 0, "is 0 and swiglu_alpha 1.702, want numbers above 0"},
 		{gpt, "quantization_config", nil, "or not there, want experts in that type"},
+		{mixtral, "num_experts_per_tok", 6, "is 6, want at most num_local_experts, 5"},
+		{mixtral, "num_experts", 5, "is 5, want no such key for model_type mixtral"},
+		{mixtral, "norm_topk_prob", true, "is true, want no such key for model_type mixtral"},
 		{gpt, "intermediate_size", 33, "intermediate_size 33, want multiples of 32"},
 		{gpt, "norm_topk_prob", true, "is true, want no such key for model_type gpt_oss"},
 		{nil, "linear_num_key_heads", 2, "is 2, want no such key for model_type llama"},
@@ -937,7 +969,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"gemma2", "rope.freq_base_swa", float32(1e4), "is 10000, want 1 or more, and only for gemma3"},
 		{"gemma3", "rope.freq_base_swa", float32(0), "is 0, want 1 or more"},
 		{"gemma3", "rope.dimension_count", uint32(8), "is 8, want 16"},
-		{"llama", "expert_count", uint32(8), "llama.expert_count is 8, expert_used_count 0"},
+		{"qwen3", "expert_count", uint32(8), "qwen3.expert_count is 8, expert_used_count 0"},
+		{"llama", "expert_count", uint32(8), "llama.expert_used_count is not there, want 1 to"},
+		{"llama", "expert_used_count", uint32(2), "llama.expert_count is 0, expert_used_count 2"},
 		{"qwen3moe", "expert_used_count", uint32(2), "qwen3moe.expert_count is 0, want 1 or more"},
 		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},

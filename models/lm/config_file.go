@@ -322,7 +322,7 @@ func (f *configFile) experts(c *config) error {
 		e.Count = *f.LocalExperts
 	}
 	e.FFN, e.Shared = *cmp.Or(f.ExpertFFN, &f.FFN), *cmp.Or(f.SharedFFN, none)
-	e.Normalized = *cmp.Or(f.Normalized, new(f.of.mixture == biasedExperts))
+	e.Normalized = *cmp.Or(f.Normalized, new(f.of.mixture >= biasedExperts))
 	c.Limit = float32(*cmp.Or(f.Limit, &f.of.limit))
 	c.Alpha = float32(*cmp.Or(f.Alpha, &f.of.alpha))
 	if q := f.Quantized; f.of.mixture == biasedExperts && (q == nil || q.Method != "mxfp4") {
@@ -352,6 +352,9 @@ func (f *configFile) experts(c *config) error {
 	e.Dense = make([]bool, c.Layers)
 	for i := range e.Dense {
 		e.Dense[i] = (i+1)%step != 0 || slices.Contains(f.DenseLayers, i)
+	}
+	if f.of.mixture >= biasedExperts {
+		return e.check("num_local_experts", "num_experts_per_tok", "intermediate_size")
 	}
 	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
 }

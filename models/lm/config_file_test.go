@@ -159,6 +159,15 @@ var otherConfigs = map[string]string{
 		"rope_scaling": {"rope_type": "default"}, "rope_theta": 10000000.0,
 		"tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.55.0",
 		"use_cache": true, "vocab_size": 155136}`,
+	"Mixtral": `{"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0,
+		"bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096,
+		"initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 32768,
+		"model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2,
+		"num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+		"output_router_logits": false, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
+		"router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false,
+		"torch_dtype": "bfloat16", "transformers_version": "4.36.0.dev0", "use_cache": true,
+		"vocab_size": 32000}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

@@ -68,10 +68,9 @@ func TestDamagedFolders(t *testing.T) {
 			[]string{"config.json", "num_hidden_layers is 0, want 1 to"}},
 		{"huge", set("vocab_size", 1<<30), nil, []string{"config.json", "vocab_size", "want 1 to"}},
 		{"another architecture", set("model_type", "gemma"), nil,
-			[]string{"config.json", `model_type is "gemma", want llama, mistral, qwen2, qwen3, gemma2, ` +
-				"gemma3_text, gemma3, phi3, qwen2_moe, qwen3_moe, gpt_oss, qwen3_next, qwen3_5_text, " +
-				"qwen3_5, qwen3_5_moe_text, qwen3_5_moe, olmo2, olmo3, " +
-				"smollm3 or seed_oss"}},
+			[]string{"config.json", `model_type is "gemma", want llama, mistral, mixtral, qwen2, qwen3, ` +
+				"gemma2, gemma3_text, gemma3, phi3, qwen2_moe, qwen3_moe, gpt_oss, qwen3_next, " +
+				"qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, olmo2, olmo3, smollm3 or seed_oss"}},
 		{"no architecture", set("model_type", nil), nil, []string{`model_type is "", want llama, `}},
 		{"heads", set("num_key_value_heads", 3), nil,
 			[]string{"num_attention_heads is 4, want a multiple of num_key_value_heads, 3"}},

@@ -117,15 +117,18 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 	if l.Check("", err); err != nil {
 		return config{}, nil
 	}
-	k := architectureKeys{of: a}
+	var k architectureKeys
 	l.Metadata(name, &k, idleArchitecture)
+	if k.of = a; k.Experts > 0 {
+		k.of = a.withExperts()
+	}
 	l.CheckMetadata(idleElsewhere)
 	c, err := k.config(len(v.Tokens))
 	if err != nil {
 		l.Check("", fmt.Errorf("%s.%w", name, err))
 	}
-	c.Tied, c.Stop = !l.Has(a.file.head+".weight"), v.Stop()
-	return c, a.file
+	c.Tied, c.Stop = !l.Has(k.of.file.head+".weight"), v.Stop()
+	return c, k.of.file
 }
 
 // config returns the model that the keys describe.
@@ -220,6 +223,12 @@ func (k *architectureKeys) states(c *config) error {
 func (k *architectureKeys) experts(c *config) error {
 	kind, e := k.of.mixture, &c.Experts
 	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
+	if kind == wideExperts {
+		e.FFN = c.FFN
+	}
+	if kind == wideExperts && k.ExpertFFN != 0 {
+		return fmt.Errorf("expert_feed_forward_length is %d, want 0", k.ExpertFFN)
+	}
 	e.Normalized = kind != sharedExperts || k.of.states
 	if kind == sharedExperts {
 		e.Shared = cmp.Or(k.SharedFFN, c.FFN)

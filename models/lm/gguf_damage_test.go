@@ -48,7 +48,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"key of another architecture", set("qwen2.block_count", uint32(2)), `key "qwen2.block_count"`},
 		{"key without a group", set("unheard", []string{"a", "b"}), `key "unheard" is ["a","b"]`},
 		{"experts", set("llama.expert_count", uint32(8)),
-			"llama.expert_count is 8, expert_used_count 0 and"},
+			"llama.expert_used_count is not there, want 1 to"},
 		{"yarn of others", set("llama.rope.scaling.yarn_log_multiplier", float32(0.1)),
 			"llama.rope.scaling.yarn_log_multiplier is 0.1, want 0"},
 		{"no layers", set("llama.block_count", nil), "llama.block_count is not there, want 1 to"},

@@ -21,7 +21,7 @@ var idleConfig = strictjson.Idle{
 	"tf_legacy_loss": nil, "chunk_size_feed_forward": nil, "output_attentions": nil,
 	"output_hidden_states": nil, "return_dict": nil, "use_return_dict": nil,
 	// training
-	"router_aux_loss_coef": nil, "output_router_logits": nil,
+	"router_aux_loss_coef": nil, "router_jitter_noise": nil, "output_router_logits": nil,
 	"attention_dropout": nil, "attn_pdrop": nil, "embd_pdrop": nil, "resid_pdrop": nil,
 	"hidden_dropout": nil, "residual_dropout": nil, "initializer_range": nil,
 	"gradient_checkpointing": nil, "neftune_noise_alpha": nil,

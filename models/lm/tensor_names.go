@@ -83,6 +83,10 @@ var (
 		n.sharedGate, n.sharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
 		n.sharedDown, n.share = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
 	})
+	mixtralNames = folderNames.with(func(n *tensorNames) {
+		n.router, n.gates = "block_sparse_moe.gate", "block_sparse_moe.experts.%d.w1"
+		n.ups, n.downs = "block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
+	})
 	ggufMoENames = ggufNames.with(func(n *tensorNames) {
 		n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
 			"ffn_down_exps"
