@@ -26,10 +26,12 @@ type architecture struct {
 
 	activation  nn.Activation
 	pairs       bool // GGUF files have channels of queries and keys that rotate together as neighbours
+	folderPairs bool // folders, too
 	qkvBias     bool // folders have biases of queries, keys and values
 	biasKey     bool // attention_bias says whether queries, keys, values and output have biases
 	outBiasKey  bool // attention_out_bias says it for the output
 	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
+	allBiasKey  bool // use_bias says whether all these matrices have biases
 	qkNorm      bool // queries and keys are normed, head by head
 	wideNorm    bool // all heads of queries, and of keys, are one row of that norm
 	normsAfter  bool // also the outputs of attention and of the feed-forward network
@@ -209,6 +211,12 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
 				HeadDim: new(128), AttentionBias: true}
+		}},
+	{kind: "ernie4_5", gguf: "ernie4_5", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
+		pairs: true, folderPairs: true, allBiasKey: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(2),
+				HeadDim: new(128), Tied: true, usualTheta: 5e5}
 		}},
 }
 

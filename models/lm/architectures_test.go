@@ -304,6 +304,21 @@ var archCases = []archCase{
 		f.Set("llama.feed_forward_length", uint32(32))
 		return f
 	}},
+	{name: "ernie4_5", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["tie_word_embeddings"] = "ernie4_5", false
+		r.pairs = true
+	}},
+	{name: "ernie4_5 with biases", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["use_bias"] = "ernie4_5", true
+		delete(f.tensors, "lm_head.weight")
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+			"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+		r.pairs, r.tied = true, true
+	}},
+	{name: "ernie4_5 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		r.head, r.pairs = 16, true
+		return newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "ernie4_5", one("Q8_0"))
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -924,6 +939,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{qwen35MoE, "mlp_only_layers", []int{1}, "mlp_only_layers [1], want true, 1 and none"},
 		{olmo2, "sliding_window", 5, "is 5, want null"},
 		{olmo3, "layer_types", []string{"conv", "conv"}, `has "conv", want full_attention`},
+		{nil, "use_bias", true, "is true, want no such key for model_type llama"},
 		{nil, "attention_out_bias", true, "is true, want no such key for model_type llama"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},

@@ -66,6 +66,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "olmo3", Scaling: &scaling{Type: "yarn", Factor: 8, Original: 64}},
 			0xe72d365f},
 		{configFile{ModelType: "smollm3", Unrotated: new(2), UseWindow: new(false)}, 0xa996023d},
+		{configFile{ModelType: "ernie4_5", UseWindow: new(false)}, 0x9882b25e},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

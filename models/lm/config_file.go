@@ -28,6 +28,7 @@ type configFile struct {
 	AttentionBias bool              `json:"attention_bias"`
 	OutBias       *bool             `json:"attention_out_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
+	AllBias       *bool             `json:"use_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
 	FullLayers    int               `json:"max_window_layers"` // of qwen: first, without window
@@ -169,12 +170,8 @@ func (f *configFile) config() (config, error) {
 	f.of = a
 	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
 		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
-		Stop: f.Stop, FFNBias: f.FFNBias && a.ffnBiasKey, OutBias: f.AttentionBias && a.biasKey,
-		LessOne: a.lessOne}
-	c.QKVBias = c.OutBias || a.qkvBias && *cmp.Or(f.QKVBias, new(true))
-	if a.outBiasKey {
-		c.OutBias = *cmp.Or(f.OutBias, new(false))
-	}
+		Stop: f.Stop, LessOne: a.lessOne, Interleaved: a.folderPairs}
+	f.biases(&c)
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
@@ -194,6 +191,16 @@ func (f *configFile) config() (config, error) {
 		}
 	}
 	return c, err
+}
+
+// biases sets which matrices have biases.
+func (f *configFile) biases(c *config) {
+	all, said := *cmp.Or(f.AllBias, new(false)), f.AttentionBias && f.of.biasKey
+	c.FFNBias = all || f.FFNBias && f.of.ffnBiasKey
+	c.QKVBias = all || said || f.of.qkvBias && *cmp.Or(f.QKVBias, new(true))
+	if c.OutBias = all || said; f.of.outBiasKey {
+		c.OutBias = *cmp.Or(f.OutBias, new(false))
+	}
 }
 
 func (f *configFile) checkShape(c *config) error {
@@ -242,6 +249,7 @@ func (f *configFile) checkKeys(*config) error {
 		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
 		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0},
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
+		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey},
 		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},

@@ -168,6 +168,13 @@ var otherConfigs = map[string]string{
 		"router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false,
 		"torch_dtype": "bfloat16", "transformers_version": "4.36.0.dev0", "use_cache": true,
 		"vocab_size": 32000}`,
+	"ERNIE 4.5": `{"architectures": ["Ernie4_5ForCausalLM"], "bos_token_id": 1, "eos_token_id": 2,
+		"head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02,
+		"intermediate_size": 3072, "max_position_embeddings": 131072, "model_type": "ernie4_5",
+		"num_attention_heads": 16, "num_hidden_layers": 18, "num_key_value_heads": 2,
+		"pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 500000.0,
+		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.54.0",
+		"use_bias": false, "use_cache": true, "vocab_size": 103424}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

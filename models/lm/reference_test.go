@@ -27,6 +27,7 @@ type reference struct {
 	localTheta           float64 // of layers with a window
 	unrotated            string  // a layer
 	none                 bool    // no rotation
+	pairs                bool    // neighbours rotate together
 	// of mixtures: experts that a token uses; 0: no mixture
 	used        int
 	normalized  bool
@@ -296,7 +297,7 @@ func unit(x []float64) []float64 {
 	return times(slices.Clone(x), 1/math.Sqrt(squares))
 }
 
-// rotate turns elements i and i+head/2 of each head, as a complex number, by position·θ^(−2i/head).
+// rotate turns elements i and i+head/2, or neighbours, of each head, as a complex number, by position·θ^(−2i/head).
 func (r *reference) rotate(x []float64, position int) []float64 {
 	if r.none {
 		return x
@@ -311,10 +312,13 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 	half := cmp.Or(r.rotated, r.head) / 2
 	for h := 0; h < len(x); h += r.head {
 		for i := range half {
-			angle := float64(position) * r.frequency(i)
-			a, b := x[h+i], x[h+i+half]
-			x[h+i] = size * (a*math.Cos(angle) - b*math.Sin(angle))
-			x[h+i+half] = size * (a*math.Sin(angle) + b*math.Cos(angle))
+			angle, j, k := float64(position)*r.frequency(i), h+i, h+i+half
+			if r.pairs {
+				j, k = h+2*i, h+2*i+1
+			}
+			a, b := x[j], x[k]
+			x[j] = size * (a*math.Cos(angle) - b*math.Sin(angle))
+			x[k] = size * (a*math.Sin(angle) + b*math.Cos(angle))
 		}
 	}
 	return x
