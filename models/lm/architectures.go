@@ -29,7 +29,8 @@ type architecture struct {
 	folderPairs bool // folders, too
 	qkvBias     bool // folders have biases of queries, keys and values
 	biasKey     bool // attention_bias says whether queries, keys, values and output have biases
-	outBiasKey  bool // attention_out_bias says it for the output
+	plainOut    bool // the output has no bias
+	outBiasKey  bool // attention_out_bias says whether the output has one
 	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
 	allBiasKey  bool // use_bias says whether all these matrices have biases
 	qkNorm      bool // queries and keys are normed, head by head
@@ -217,6 +218,13 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(2),
 				HeadDim: new(128), Tied: true, usualTheta: 5e5}
+		}},
+	{kind: "glm4", gguf: "glm4", folder: &glm4Names, file: &ggufGLM4Names, activation: nn.SiLU,
+		pairs: true, folderPairs: true, biasKey: true, plainOut: true, normsAfter: true, partial: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1.5625e-7, Stop: weights.OneOrMore{151329, 151336, 151338},
+				KVHeads: new(2), HeadDim: new(128), Rotated: new(0.5), AttentionBias: true}
 		}},
 }
 

@@ -319,6 +319,16 @@ var archCases = []archCase{
 		r.head, r.pairs = 16, true
 		return newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "ernie4_5", one("Q8_0"))
 	}},
+	{name: "glm4", folder: func(f *fake, r *reference) {
+		glm4Folder(f, r)
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	}},
+	{name: "glm4 without biases", folder: func(f *fake, r *reference) {
+		glm4Folder(f, r)
+		f.config["attention_bias"], f.config["partial_rotary_factor"] = false, 0.25
+		r.rotated = 2
+	}},
+	{name: "glm4 of GGUF", gguf: glm4GGUF},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -393,6 +403,34 @@ func mixtralFolder(f *fake, r *reference) {
 		}
 	}
 	r.used, r.normalized = 2, true
+}
+
+// glm4Folder has norms before and after attention and networks, and one tensor of gate and up.
+func glm4Folder(f *fake, r *reference) {
+	f.config["model_type"] = "glm4"
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.add(at+"post_self_attn_layernorm.weight", 24)
+		f.add(at+"post_mlp_layernorm.weight", 24)
+	}
+	f.fuse("mlp.gate_up_proj", "mlp.gate_proj", "mlp.up_proj")
+	r.rotated, r.pairs = 4, true
+}
+
+func glm4GGUF(r *reference) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "glm4", one("Q8_0"))
+	for i, at := range []string{"model.layers.0.", "model.layers.1."} {
+		for name, to := range map[string]string{"self_attn": "attention", "mlp": "ffw"} {
+			f.tensor(at+"post_"+name+"_layernorm.weight", one("F32"), 64)
+			f.Tensors[len(f.Tensors)-1].Name = fmt.Sprintf("blk.%d.post_%s_norm.weight", i, to)
+		}
+		for name, out := range map[string]int{"q": 64, "k": 32, "v": 32} {
+			f.tensor(at+"self_attn."+name+"_proj.bias", one("F32"), out)
+		}
+	}
+	f.fuse("ffn_up", "ffn_gate", "ffn_up")
+	f.Set("glm4.rope.dimension_count", uint32(8))
+	r.head, r.rotated, r.pairs = 16, 8, true
+	return f
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.

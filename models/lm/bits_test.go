@@ -67,6 +67,8 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			0xe72d365f},
 		{configFile{ModelType: "smollm3", Unrotated: new(2), UseWindow: new(false)}, 0xa996023d},
 		{configFile{ModelType: "ernie4_5", UseWindow: new(false)}, 0x9882b25e},
+		{configFile{ModelType: "glm4", Rotated: new(0.5), AttentionBias: true, UseWindow: new(false)},
+			0x55590666},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

@@ -54,6 +54,10 @@ type rotations struct {
 	Context    int // most tokens of a sequence in this run
 }
 
+// turnsNeighbours reports whether neighbours rotate together here as in the file, because the
+// channels of a head that are rotated are not all.
+func (c *config) turnsNeighbours() bool { return c.Interleaved && c.Rotated < c.HeadDim }
+
 // unrotate lets the last of each so many layers have no rotations; 0: all layers have them.
 func (c *config) unrotate(step int) {
 	if step == 0 {

@@ -198,7 +198,7 @@ func (f *configFile) biases(c *config) {
 	all, said := *cmp.Or(f.AllBias, new(false)), f.AttentionBias && f.of.biasKey
 	c.FFNBias = all || f.FFNBias && f.of.ffnBiasKey
 	c.QKVBias = all || said || f.of.qkvBias && *cmp.Or(f.QKVBias, new(true))
-	if c.OutBias = all || said; f.of.outBiasKey {
+	if c.OutBias = all || said && !f.of.plainOut; f.of.outBiasKey {
 		c.OutBias = *cmp.Or(f.OutBias, new(false))
 	}
 }

@@ -175,6 +175,14 @@ var otherConfigs = map[string]string{
 		"pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 500000.0,
 		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.54.0",
 		"use_bias": false, "use_cache": true, "vocab_size": 103424}`,
+	"GLM-4-0414": `{"architectures": ["Glm4ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "eos_token_id": [151329, 151336, 151338], "head_dim": 128,
+		"hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+		"intermediate_size": 13696, "max_position_embeddings": 32768, "model_type": "glm4",
+		"num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 2,
+		"pad_token_id": 151329, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05,
+		"rope_theta": 10000.0, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+		"transformers_version": "4.52.0.dev0", "use_cache": true, "vocab_size": 151552}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

@@ -173,7 +173,7 @@ func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 		rows = 2 * q
 	}
 	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, rows, kv, kv)
-	if b.Interleaved {
+	if b.Interleaved && !b.turnsNeighbours() {
 		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
 	}
 	if b.Gated { // rows of queries and of gates alternate, a head of each

@@ -59,7 +59,13 @@ func (r *reference) logits(tokens []int) []float64 {
 			mixed = r.attention(states, at, r.windows[i])
 		}
 		for t := range states {
-			if before := at + "post_attention_layernorm.weight"; r.after {
+			before := at + "post_attention_layernorm.weight"
+			if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
+				mixed[t] = r.norm(mixed[t], at+"post_self_attn_layernorm.weight")
+				states[t] = sum(states[t], mixed[t])
+				y := r.network(r.norm(states[t], before), at)
+				states[t] = sum(states[t], r.norm(y, at+"post_mlp_layernorm.weight"))
+			} else if r.after {
 				states[t] = sum(states[t], r.norm(mixed[t], before))
 				x := r.norm(states[t], at+"pre_feedforward_layernorm.weight")
 				y := r.network(x, at)
@@ -297,7 +303,8 @@ func unit(x []float64) []float64 {
 	return times(slices.Clone(x), 1/math.Sqrt(squares))
 }
 
-// rotate turns elements i and i+head/2, or neighbours, of each head, as a complex number, by position·θ^(−2i/head).
+// rotate turns elements i and i+head/2, or neighbours, of each head, as a complex number, by
+// position·θ^(−2i/head).
 func (r *reference) rotate(x []float64, position int) []float64 {
 	if r.none {
 		return x

@@ -46,7 +46,8 @@ const longRope = "longrope"
 // rotation returns the rotations of heads by positions. factors, if there are any, divide the
 // frequencies.
 func (c *config) rotation(factors []float32) (*nn.Rope, error) {
-	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.Rotated, Base: c.Theta}
+	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.Rotated, Base: c.Theta,
+		Interleaved: c.turnsNeighbours()}
 	to := &rope.Scaling
 	switch s.Type {
 	case "linear":
@@ -94,7 +95,8 @@ func (c *config) long() bool { return float64(c.Context) > c.Scaling.Original }
 
 // local returns the rotations of layers with a window.
 func (c *config) local() (*nn.Rope, error) {
-	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta})
+	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta,
+		Interleaved: c.turnsNeighbours()})
 }
 
 // complete sets the defaults of a scaling and refuses other ways to stretch rotations. positions is

@@ -65,6 +65,11 @@ var (
 	// the same in GGUF files
 	ggufOlmoNames = ggufGemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
 	ggufSeedNames = ggufNames.with(func(n *tensorNames) { n.ffnNorm = "post_attention_norm" })
+	glm4Names     = folderNames.with(func(n *tensorNames) {
+		n.attentionAfter, n.ffnAfter = "post_self_attn_layernorm", "post_mlp_layernorm"
+		n.gateUp, n.gate, n.up = "mlp.gate_up_proj", "", ""
+	})
+	ggufGLM4Names = ggufGemmaNames.with(func(n *tensorNames) { n.gateUp = "ffn_up" })
 	phiNames      = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
