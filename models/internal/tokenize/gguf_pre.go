@@ -30,6 +30,8 @@ const (
 		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*` +
 		`(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|` +
 		`\s*[\r\n]+|\s+(?!\S)|\s+`
+	seedWords = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|` +
+		` ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+`
 	deepseek3Words = `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_\x60{|}~][A-Za-z]+|` +
 		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|` +
 		`\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -58,8 +60,11 @@ var (
 // texts would be divided in other places than in training.
 var preTokenizersGGUF = map[string]preGGUF{
 	"llama-bpe": llama3GGUF, "llama-v3": llama3GGUF, "llama3": llama3GGUF, "falcon3": llama3GGUF,
-	"smaug-bpe": {patterns: []string{llama3Words}},
-	"qwen2":     qwen2GGUF, "deepseek-r1-qwen": qwen2GGUF,
+	"lfm2":      llama3GGUF,
+	"smaug-bpe": {patterns: []string{llama3Words}}, "dbrx": {patterns: []string{llama3Words}},
+	"glm4": {patterns: []string{llama3Words}}, "chatglm-bpe": {patterns: []string{llama3Words}},
+	"seed-coder": {patterns: []string{seedWords}},
+	"qwen2":      qwen2GGUF, "deepseek-r1-qwen": qwen2GGUF,
 	"tekken": {patterns: []string{tekkenWords}, ignoreMerges: true, addBegin: true},
 	"gpt-2":  {patterns: []string{gpt2}},
 	"qwen35": {patterns: []string{qwen35Words}, normal: true},

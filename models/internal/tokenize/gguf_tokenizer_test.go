@@ -76,6 +76,7 @@ func TestByteLevelGGUF(t *testing.T) {
 	}{
 		"gpt-2":     {[]any{map[string]any{"type": "ByteLevel", "use_regex": true}}, false, nil},
 		"llama-bpe": {[]any{pattern(llama3), level}, true, nil},
+		"lfm2":      {[]any{pattern(llama3), level}, true, nil},
 		"qwen2": {[]any{pattern(strings.Replace(llama3, `{1,3}`, "", 1)), level}, false,
 			map[string]any{"type": "NFC"}},
 		"smollm": {[]any{digits(true),
@@ -124,7 +125,7 @@ func TestByteLevelGGUF(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if pre == "llama-bpe" {
+			if pre == "llama-bpe" || pre == "lfm2" {
 				a = append([]int{begin}, a...)
 			}
 			b, err := encodeAll(got, text)
@@ -157,6 +158,10 @@ func TestCutsGGUF(t *testing.T) {
 		{"gpt-4o", "HelloWorld's 12345 a/b", "Hello|World's| |123|45| a|/b"},
 		{"gpt-4o", "don't\n\n  x ", "don't|\n\n| | x| "},
 		{"llama4", "ABCdef", "ABCdef"},
+		{"dbrx", "don't 1234!\n\n  x", "don|'t| |123|4|!\n\n| | x"},
+		{"glm4", "don't 1234!\n\n  x", "don|'t| |123|4|!\n\n| | x"},
+		{"chatglm-bpe", "don't 1234", "don|'t| |123|4"},
+		{"seed-coder", "don't 12!\n\n  x", "don|'t| |1|2|!|\n\n| | x"},
 		{"qwen35", "e\u0323a 123 x'S", "ẹa| |1|2|3| x|'S"},
 	} {
 		l, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": c.pre,
