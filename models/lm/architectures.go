@@ -56,6 +56,7 @@ type architecture struct {
 	partial      bool // a part of each head's channels may be rotated
 	unrotated    int  // the last of each so many layers has no rotation; 0 for none
 	mixture      mixtureKind
+	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
 	states       bool    // some layers keep states, and attention of the others is gated
 	sinks        bool    // one for each head
@@ -76,11 +77,12 @@ const (
 type mixtureKind int
 
 const (
-	noExperts     mixtureKind = iota
-	sharedExperts             // and a shared one; weights are the router's softmax over all
-	manyExperts               // weights add up to 1 in GGUF files; folders have norm_topk_prob
-	biasedExperts             // with biases; in MXFP4 in folders
-	wideExperts               // of the width that networks have elsewhere
+	noExperts      mixtureKind = iota
+	sharedExperts              // and a shared one; weights are the router's softmax over all
+	manyExperts                // weights add up to 1 in GGUF files; folders have norm_topk_prob
+	biasedExperts              // with biases; in MXFP4 in folders
+	wideExperts                // of the width that networks have elsewhere
+	sigmoidExperts             // weights are sigmoids; biases that choose are not part of them
 )
 
 const geluTanh = "gelu_pytorch_tanh"
@@ -225,6 +227,13 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1.5625e-7, Stop: weights.OneOrMore{151329, 151336, 151338},
 				KVHeads: new(2), HeadDim: new(128), Rotated: new(0.5), AttentionBias: true}
+		}},
+	{kind: "glm4_moe", gguf: "glm4moe", folder: &glmMoENames, file: &ggufGLMMoENames,
+		activation: nn.SiLU, biasKey: true, plainOut: true, partial: true, mixture: sigmoidExperts,
+		glmExperts: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, KVHeads: new(8), Rotated: new(0.5), ExpertFFN: new(1408),
+				Used: new(8), Routed: new(128), SharedCount: new(1), FirstDense: new(1)}
 		}},
 }
 

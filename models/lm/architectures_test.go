@@ -329,6 +329,31 @@ var archCases = []archCase{
 		r.rotated = 2
 	}},
 	{name: "glm4 of GGUF", gguf: glm4GGUF},
+	{name: "glm4_moe", folder: func(f *fake, r *reference) {
+		glmMoEFolder(f, r)
+		f.config["attention_bias"] = true
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	}},
+	{name: "glm4_moe with other keys", folder: func(f *fake, r *reference) {
+		glmMoEFolder(f, r)
+		fuseExperts(f)
+		f.config["use_qk_norm"], f.config["norm_topk_prob"] = true, false
+		f.config["num_nextn_predict_layers"] = 1
+		f.add("model.layers.2.eh_proj.weight", 3)
+		addHeadNorms(f)
+		r.normalized = false
+	}},
+	{name: "glm4_moe of GGUF", gguf: func(r *reference) *fakeGGUF { return glmMoEGGUF(r) }},
+	{name: "glm4_moe of GGUF with norms of heads", gguf: func(r *reference) *fakeGGUF {
+		f := glmMoEGGUF(r)
+		for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+			f.tensor(at+"self_attn.q_norm.weight", one("F32"), 16)
+			f.tensor(at+"self_attn.k_norm.weight", one("F32"), 16)
+		}
+		f.Set("glm4moe.expert_weights_norm", nil)
+		r.normalized = false
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -433,6 +458,34 @@ func glm4GGUF(r *reference) *fakeGGUF {
 	return f
 }
 
+// glmMoEFolder has experts in the second layer.
+func glmMoEFolder(f *fake, r *reference) {
+	addExperts(f, 5, 16, 24, 1)
+	const at = "model.layers.1.mlp."
+	f.add(at+"gate.e_score_correction_bias", 5)
+	for name, shape := range map[string][]int{"gate": {32, 24}, "up": {32, 24}, "down": {24, 32}} {
+		f.add(at+"shared_experts."+name+"_proj.weight", shape...)
+	}
+	for key, value := range map[string]any{"model_type": "glm4_moe", "n_routed_experts": 5,
+		"num_experts_per_tok": 2, "moe_intermediate_size": 16, "n_shared_experts": 2,
+		"routed_scaling_factor": 1.5, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1} {
+		f.config[key] = value
+	}
+	r.used, r.normalized, r.routeScale, r.rotated = 2, true, 1.5, 4
+}
+
+func glmMoEGGUF(r *reference) *fakeGGUF {
+	f := moeGGUF(r, "glm4moe", "Q8_0", func(*fakeGGUF) {})
+	for key, value := range map[string]any{"leading_dense_block_count": uint32(1),
+		"expert_shared_count": uint32(3), "expert_weights_scale": float32(1.5),
+		"expert_weights_norm": true, "expert_gating_func": uint32(2),
+		"rope.dimension_count": uint32(8)} {
+		f.Set("glm4moe."+key, value)
+	}
+	r.normalized, r.routeScale, r.rotated = true, 1.5, 8
+	return f
+}
+
 // addExperts replaces the networks of some layers of a folder by experts.
 func addExperts(f *fake, experts, ffn, dim int, layers ...int) {
 	for _, i := range layers {
@@ -489,6 +542,9 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.", i)
+		if kind == "glm4moe" && i == 0 {
+			continue
+		}
 		f.without(fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i),
 			fmt.Sprintf("blk.%d.ffn_down.weight", i))
 		f.tensor(at+"gate.weight", one("F32"), 5, 64)
@@ -502,7 +558,12 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 				}
 			}
 		}
-		if kind != "qwen3moe" && kind != "gpt-oss" && kind != "llama" {
+		if kind == "glm4moe" {
+			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
+			f.tensor(at+"shared_experts.gate_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_experts.up_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_experts.down_proj.weight", one("Q4_0"), 64, 96)
+		} else if kind != "qwen3moe" && kind != "gpt-oss" && kind != "llama" {
 			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
 			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
@@ -526,13 +587,19 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	r.head, r.used = 16, 2
 	for i := range f.Tensors {
 		f.Tensors[i].Name = moeNames.Replace(f.Tensors[i].Name)
+		if kind == "glm4moe" {
+			x := &f.Tensors[i]
+			x.Name = strings.Replace(x.Name, "ffn_norm", "post_attention_norm", 1)
+		}
 	}
 	names(f)
 	return f
 }
 
-var moeNames = strings.NewReplacer("mlp.gate.", "ffn_gate_inp.", "mlp.shared_expert_gate.",
-	"ffn_gate_inp_shexp.", "mlp.shared_expert.gate_proj", "ffn_gate_shexp",
+var moeNames = strings.NewReplacer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias",
+	"mlp.shared_experts.gate_proj", "ffn_gate_shexp", "mlp.shared_experts.up_proj", "ffn_up_shexp",
+	"mlp.shared_experts.down_proj", "ffn_down_shexp", "mlp.gate.", "ffn_gate_inp.",
+	"mlp.shared_expert_gate.", "ffn_gate_inp_shexp.", "mlp.shared_expert.gate_proj", "ffn_gate_shexp",
 	"mlp.shared_expert.up_proj", "ffn_up_shexp", "mlp.shared_expert.down_proj", "ffn_down_shexp",
 	"self_attn.sinks", "attn_sinks.weight")
 
@@ -902,6 +969,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	glmMoE := func(f *fake) { glmMoEFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -979,6 +1047,13 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{olmo3, "layer_types", []string{"conv", "conv"}, `has "conv", want full_attention`},
 		{nil, "use_bias", true, "is true, want no such key for model_type llama"},
 		{nil, "attention_out_bias", true, "is true, want no such key for model_type llama"},
+		{glmMoE, "n_group", 8, "is 8 and topk_group 1, want 1"},
+		{glmMoE, "routed_scaling_factor", 0, "is 0, want a number above 0"},
+		{glmMoE, "n_shared_experts", -1, "n_shared_experts -1 and num_nextn_predict_layers 0, want 0"},
+		{glmMoE, "n_routed_experts", 0, "is 0, want 1 or more"},
+		{glmMoE, "num_experts_per_tok", 6, "is 6, want at most n_routed_experts, 5"},
+		{glmMoE, "num_experts", 5, "is 5, want no such key for model_type glm4_moe"},
+		{moe, "routed_scaling_factor", 2, "is 2, want no such key for model_type qwen2_moe"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
@@ -1028,6 +1103,11 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"llama", "expert_used_count", uint32(2), "llama.expert_count is 0, expert_used_count 2"},
 		{"qwen3moe", "expert_used_count", uint32(2), "qwen3moe.expert_count is 0, want 1 or more"},
 		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
+		{"qwen3moe", "expert_gating_func", uint32(2), "is 2, expert_weights_scale 1, expert_shared_c"},
+		{"qwen3moe", "expert_weights_norm", true, "or expert_weights_norm is there, want 1, 1, 0, 0"},
+		{"glm4moe", "expert_gating_func", uint32(1), "is 1 and expert_weights_scale 1, want 2"},
+		{"glm4moe", "expert_weights_scale", float32(-1), "expert_weights_scale -1, want 2"},
+		{"glm4moe", "leading_dense_block_count", int32(-1), "leading_dense_block_count -1 and"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},

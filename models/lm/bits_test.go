@@ -69,6 +69,8 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "ernie4_5", UseWindow: new(false)}, 0x9882b25e},
 		{configFile{ModelType: "glm4", Rotated: new(0.5), AttentionBias: true, UseWindow: new(false)},
 			0x55590666},
+		{configFile{ModelType: "glm4_moe", Rotated: new(0.5), Routed: new(6), Used: new(2),
+			ExpertFFN: new(24), SharedCount: new(1), QKNorm: new(true), UseWindow: new(false)}, 0x13753b2f},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

@@ -75,8 +75,12 @@ type experts struct {
 	Shared           int // width of a network that all tokens also use; 0 for none
 	// the weights of a token's experts add up to 1
 	Normalized bool
-	Biased     bool   // router and experts have biases
-	Dense      []bool // layers without experts; nil for none
+	Biased     bool    // router and experts have biases
+	Sigmoid    bool    // weights are sigmoids of the router's outputs, not their softmax
+	Choosing   bool    // a bias of each expert is added to choose some, not to their weights
+	Scale      float32 // of the weights; 0 for none
+	Least      float32 // added to the sum of sigmoids that divides them
+	Dense      []bool  // layers without experts; nil for none
 }
 
 // of reports whether a layer has experts.

@@ -59,6 +59,14 @@ type configFile struct {
 	Step         *int     `json:"decoder_sparse_step"` // the last layer of that many has experts
 	DenseLayers  []int    `json:"mlp_only_layers"`
 	QKVBias      *bool    `json:"qkv_bias"`
+	Routed       *int     `json:"n_routed_experts"` // of GLM, as are the next ones
+	SharedCount  *int     `json:"n_shared_experts"`
+	RouteScale   *float64 `json:"routed_scaling_factor"`
+	FirstDense   *int     `json:"first_k_dense_replace"` // layers without experts
+	Groups       *int     `json:"n_group"`
+	UsedGroups   *int     `json:"topk_group"`
+	Further      *int     `json:"num_nextn_predict_layers"` // which guess further tokens
+	QKNorm       *bool    `json:"use_qk_norm"`
 	Limit        *float64 `json:"swiglu_limit"`
 	// of layers that keep states
 	Interval      *int  `json:"full_attention_interval"` // the last layer of that many does not
@@ -237,6 +245,7 @@ func (f *configFile) checkLayers(*config) error {
 // checkKeys refuses keys that the kind of model does not have.
 func (f *configFile) checkKeys(*config) error {
 	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
+	isSigmoid, isGLM := f.of.mixture == sigmoidExperts, f.of.glmExperts
 	for _, k := range []struct {
 		key  string
 		said any
@@ -254,11 +263,19 @@ func (f *configFile) checkKeys(*config) error {
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
 		{"num_experts", valueOf(f.Experts), isQwenMoE},
-		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts},
+		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts && !isSigmoid},
 		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts},
-		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE},
+		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid},
+		{"n_routed_experts", valueOf(f.Routed), isGLM},
+		{"n_shared_experts", valueOf(f.SharedCount), isGLM},
+		{"routed_scaling_factor", valueOf(f.RouteScale), isSigmoid},
+		{"first_k_dense_replace", valueOf(f.FirstDense), isGLM},
+		{"n_group", valueOf(f.Groups), isGLM},
+		{"topk_group", valueOf(f.UsedGroups), isGLM},
+		{"num_nextn_predict_layers", valueOf(f.Further), isGLM},
+		{"use_qk_norm", valueOf(f.QKNorm), isGLM},
 		{"shared_expert_intermediate_size", valueOf(f.SharedFFN), f.of.mixture == sharedExperts},
-		{"norm_topk_prob", valueOf(f.Normalized), isQwenMoE},
+		{"norm_topk_prob", valueOf(f.Normalized), isQwenMoE || isSigmoid},
 		{"decoder_sparse_step", valueOf(f.Step), isQwenMoE},
 		{"qkv_bias", valueOf(f.QKVBias), f.of.mixture == sharedExperts},
 		{"full_attention_interval", valueOf(f.Interval), f.of.states},
@@ -325,6 +342,9 @@ func (f *configFile) experts(c *config) error {
 		return nil
 	}
 	none, e := new(0), &c.Experts
+	if f.of.mixture == sigmoidExperts {
+		return f.sigmoids(c)
+	}
 	e.Count, e.Used = *cmp.Or(f.Experts, f.LocalExperts, none), *cmp.Or(f.Used, none)
 	if f.LocalExperts != nil && f.of.mixture == manyExperts {
 		e.Count = *f.LocalExperts
@@ -365,6 +385,36 @@ func (f *configFile) experts(c *config) error {
 		return e.check("num_local_experts", "num_experts_per_tok", "intermediate_size")
 	}
 	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
+}
+
+// sigmoids sets the experts of kinds whose routers have a sigmoid for each.
+func (f *configFile) sigmoids(c *config) error {
+	none, one := new(0), new(1)
+	scale, groups, used := *cmp.Or(f.RouteScale, new(1.0)), *cmp.Or(f.Groups, one),
+		*cmp.Or(f.UsedGroups, one)
+	first, shared := *cmp.Or(f.FirstDense, none), *cmp.Or(f.SharedCount, none)
+	c.Experts = experts{Count: *cmp.Or(f.Routed, none), Used: *cmp.Or(f.Used, none),
+		FFN: *cmp.Or(f.ExpertFFN, none), Normalized: *cmp.Or(f.Normalized, new(true)), Sigmoid: true,
+		Choosing: true, Scale: float32(scale), Least: 1e-20,
+		Dense: make([]bool, c.Layers)}
+	c.QKNorm, c.Further = *cmp.Or(f.QKNorm, new(false)), *cmp.Or(f.Further, none)
+	switch {
+	case groups != 1 || used != 1:
+		return fmt.Errorf("n_group is %d and topk_group %d, want 1", groups, used)
+	case !(scale > 0 && scale <= math.MaxFloat32):
+		return fmt.Errorf("routed_scaling_factor is %v, want a number above 0", scale)
+	case first < 0 || shared < 0 || shared > 1<<10 || c.Further < 0 || c.Further > 1<<10:
+		return fmt.Errorf("first_k_dense_replace is %d, n_shared_experts %d and "+
+			"num_nextn_predict_layers %d, want 0 or more", first, shared, c.Further)
+	}
+	c.Experts.Shared = shared * c.Experts.FFN
+	for i := range min(first, c.Layers) {
+		c.Experts.Dense[i] = true
+	}
+	if c.Experts.Count < 1 {
+		return fmt.Errorf("n_routed_experts is %d, want 1 or more", c.Experts.Count)
+	}
+	return c.Experts.check("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
 }
 
 // states sets which layers keep states, and their shape.

@@ -103,6 +103,9 @@ func qwen35MoEGGUF(r *reference) *fakeGGUF {
 func fuseExperts(f *fake) {
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.experts.", i)
+		if _, ok := f.tensors[at+"0.gate_proj.weight"]; !ok {
+			continue // a layer without experts
+		}
 		var pair, down fakeTensor
 		for e := range 5 {
 			for _, name := range []string{"gate_proj", "up_proj", "down_proj"} {

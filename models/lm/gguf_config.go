@@ -47,6 +47,11 @@ type architectureKeys struct {
 	Used        int      `json:"expert_used_count"`
 	ExpertFFN   int      `json:"expert_feed_forward_length"`
 	SharedFFN   int      `json:"expert_shared_feed_forward_length"`
+	SharedCount int      `json:"expert_shared_count"`
+	FirstDense  int      `json:"leading_dense_block_count"` // layers without experts
+	Gating      int      `json:"expert_gating_func"`        // 1 softmax, 2 sigmoid
+	RouteScale  *float64 `json:"expert_weights_scale"`
+	Normalized  *bool    `json:"expert_weights_norm"`
 	ConvWidth   int      `json:"ssm.conv_kernel"`
 	Inner       int      `json:"ssm.inner_size"`
 	StateDim    int      `json:"ssm.state_size"`
@@ -128,6 +133,9 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 		l.Check("", fmt.Errorf("%s.%w", name, err))
 	}
 	c.Tied, c.Stop = !l.Has(k.of.file.head+".weight"), v.Stop()
+	if k.of.glmExperts {
+		c.QKNorm = l.Has("blk.0.attn_q_norm.weight")
+	}
 	return c, k.of.file
 }
 
@@ -222,6 +230,15 @@ func (k *architectureKeys) states(c *config) error {
 // experts sets how many experts a layer has. Defaults are those of llama.cpp.
 func (k *architectureKeys) experts(c *config) error {
 	kind, e := k.of.mixture, &c.Experts
+	if kind == sigmoidExperts {
+		return k.sigmoids(c)
+	}
+	if g, s := k.Gating, *cmp.Or(k.RouteScale, new(1.0)); g > 1 || g < 0 || s != 0 && s != 1 ||
+		k.SharedCount != 0 || k.FirstDense != 0 || k.Normalized != nil {
+		return fmt.Errorf("expert_gating_func is %d, expert_weights_scale %v, expert_shared_count %d, "+
+			"leading_dense_block_count %d, or expert_weights_norm is there, want 1, 1, 0, 0 and no such "+
+			"key for this architecture", g, s, k.SharedCount, k.FirstDense)
+	}
 	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
 	if kind == wideExperts {
 		e.FFN = c.FFN
@@ -243,6 +260,33 @@ func (k *architectureKeys) experts(c *config) error {
 		return fmt.Errorf("expert_count is %d, want 1 or more", e.Count)
 	}
 	return e.check("expert_count", "expert_used_count", "expert_feed_forward_length")
+}
+
+// sigmoids sets the experts of kinds whose routers have a sigmoid for each.
+func (k *architectureKeys) sigmoids(c *config) error {
+	scale := *cmp.Or(k.RouteScale, new(1.0))
+	if scale == 0 {
+		scale = 1 // as llama.cpp does
+	}
+	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Sigmoid: true,
+		Choosing: true, Normalized: *cmp.Or(k.Normalized, new(false)), Scale: float32(scale), Least: 1e-20,
+		Shared: k.SharedCount * k.ExpertFFN, Dense: make([]bool, c.Layers)}
+	if k.Gating != 0 && k.Gating != 2 || !(scale > 0 && scale <= math.MaxFloat32) {
+		return fmt.Errorf("expert_gating_func is %d and expert_weights_scale %v, want 2, and a number "+
+			"above 0", k.Gating, scale)
+	}
+	if k.SharedCount < 0 || k.SharedCount > 1<<10 || k.FirstDense < 0 || k.SharedFFN != 0 {
+		return fmt.Errorf("expert_shared_count is %d, leading_dense_block_count %d and "+
+			"expert_shared_feed_forward_length %d, want 0 or more, and 0", k.SharedCount, k.FirstDense,
+			k.SharedFFN)
+	}
+	for i := range min(k.FirstDense, c.Layers) {
+		c.Experts.Dense[i] = true
+	}
+	if k.Experts < 1 {
+		return fmt.Errorf("expert_count is %d, want 1 or more", k.Experts)
+	}
+	return c.Experts.check("expert_count", "expert_used_count", "expert_feed_forward_length")
 }
 
 // scores sets how scores and logits are scaled and capped.

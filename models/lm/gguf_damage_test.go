@@ -33,7 +33,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"architecture", set("general.architecture", "mamba"),
 			`general.architecture is "mamba", want llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen2moe, ` +
 				"qwen3moe, gpt-oss, qwen3next, qwen35, qwen35moe, olmo2, smollm3, " +
-				"seed_oss, ernie4_5 or glm4"},
+				"seed_oss, ernie4_5, glm4 or glm4moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},
@@ -100,7 +100,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"tokenizer", set("tokenizer.ggml.model", "bert"),
 			`tokenizer.ggml.model is "bert", want gpt2 or llama`},
 		{"pre-tokenizer", set("tokenizer.ggml.pre", "unheard"),
-			`tokenizer.ggml.pre is "unheard", want one of deepseek-llm, deepseek-r1-qwen,`},
+			`tokenizer.ggml.pre is "unheard", want one of chatglm-bpe, dbrx, deepseek-llm,`},
 		{"no pre-tokenizer", set("tokenizer.ggml.pre", nil), `tokenizer.ggml.pre is "", want`},
 		{"no scores", set("tokenizer.ggml.model", "llama"),
 			"tokenizer.ggml.scores has 0 elements, want 20"},

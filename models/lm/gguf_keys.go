@@ -22,7 +22,7 @@ var idleGeneral = strictjson.Idle{
 var idleArchitecture = strictjson.Idle{
 	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
 	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
-	"pooling_type": {"0"}, "expert_gating_func": {"1"}, "expert_weights_scale": {"0", "1"},
+	"pooling_type":       {"0"},
 	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
 	"interleave_moe_layer_step":    {"0", "1"},
 	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
@@ -35,9 +35,13 @@ var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*":
 // idleTensorsGGUF are tensors without effect on a model: angles, which are computed here, and
 // layers that guess further tokens.
 func idleTensorsGGUF(c *config, names *tensorNames) []string {
-	idle := []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
+	return append(c.furtherLayers(names), "blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight")
+}
+
+// furtherLayers returns patterns of the tensors of layers that guess further tokens.
+func (c *config) furtherLayers(names *tensorNames) (patterns []string) {
 	for i := range c.Further {
-		idle = append(idle, fmt.Sprintf(names.layer, c.Layers+i)+"*")
+		patterns = append(patterns, fmt.Sprintf(names.layer, c.Layers+i)+"*")
 	}
-	return idle
+	return patterns
 }

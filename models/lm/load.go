@@ -20,7 +20,7 @@ func loadFolder(path string, o *Options) (*Model, error) {
 	if l.Err != nil {
 		return nil, l.Err
 	}
-	idle := idleTensors
+	idle := slices.Concat(idleTensors, c.furtherLayers(names))
 	if c.Wrapped {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}

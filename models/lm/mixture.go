@@ -2,6 +2,7 @@ package lm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
@@ -15,7 +16,8 @@ type mixture struct {
 	router          weights.Linear
 	gate, up, down  weights.Experts
 	shared          *decoderLayer  // a network that all tokens also use; nil for none
-	share           weights.Linear // its weight, the sigmoid of one output
+	share           weights.Linear // its weight, the sigmoid of one output; 1 without a matrix
+	bias            []float32      // added to choose experts; nil for none
 	expertsOfAToken int
 }
 
@@ -45,7 +47,12 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 			up:   b.linear(b.part(n.sharedUp, e.Shared), b.Dim, false),
 			down: b.linear(b.part(n.sharedDown, b.Dim), e.Shared, false),
 		}
-		m.share = b.linear(b.part(n.share, 1), b.Dim, false)
+		if n.share != "" {
+			m.share = b.linear(b.part(n.share, 1), b.Dim, false)
+		}
+	}
+	if e.Choosing {
+		m.bias = b.Tensor(b.at+n.choice, e.Count)
 	}
 	return m
 }
@@ -74,9 +81,9 @@ func (b *layerBuilder) experts(name, fused string, in, out, first, all int) weig
 
 // mixing is the buffers of a runner for a mixture.
 type mixing struct {
-	scores, shares, outputs, portion, common []float32
-	chosen                                   []int32
-	experts                                  int // of a token
+	scores, ranks, shares, outputs, portion, common []float32
+	chosen                                          []int32
+	experts                                         int // of a token
 }
 
 // mix computes the hidden rows of the experts from the normed rows.
@@ -93,13 +100,23 @@ func (r *runner) mix(m *mixture) {
 	x.portion = x.portion[:0]
 	if m.shared != nil {
 		r.dense(&x.common, m.shared)
-		r.multiply(r.normed, product{&x.portion, &m.share})
-		r.try(nn.Activate(r.pool, rowsOf(x.portion, 1), rowsOf(x.portion, 1), nn.Sigmoid))
+		r.weighShared(m, rows)
 	}
 	r.hidden = resize(r.hidden, rows*r.Dim)
 	if r.err == nil {
 		r.try(r.pool.Run(rows, (*combiner)(r)))
 	}
+}
+
+// weighShared computes the weight of the shared network for each row.
+func (r *runner) weighShared(m *mixture, rows int) {
+	x := &r.mixing
+	if m.share.Matrix == nil {
+		x.portion = append(x.portion, slices.Repeat([]float32{1}, rows)...)
+		return
+	}
+	r.multiply(r.normed, product{&x.portion, &m.share})
+	r.try(nn.Activate(r.pool, rowsOf(x.portion, 1), rowsOf(x.portion, 1), nn.Sigmoid))
 }
 
 // choose finds the experts of each row, and their weights.
@@ -110,18 +127,51 @@ func (r *runner) choose(m *mixture, rows int) {
 		x.chosen = make([]int32, rows*n)
 	}
 	x.chosen, x.shares = x.chosen[:rows*n], resize(x.shares, rows*n)
+	if r.Experts.Sigmoid {
+		r.try(nn.Activate(r.pool, rowsOf(x.scores, all), rowsOf(x.scores, all), nn.Sigmoid))
+	}
 	for i := range rows {
 		scores, chosen, shares := x.scores[i*all:][:all], x.chosen[i*n:][:n], x.shares[i*n:][:n]
-		attn.TopK(chosen, scores)
-		if !r.Experts.Normalized {
+		attn.TopK(chosen, r.ranks(m, scores))
+		if !r.Experts.Normalized && !r.Experts.Sigmoid {
 			attn.Softmax(scores, scores)
 		}
 		for j, e := range chosen {
 			shares[j] = scores[e]
 		}
-		if r.Experts.Normalized { // softmax over all, divided by the sum of these, is softmax over these
-			attn.Softmax(shares, shares)
+		if r.Experts.Sigmoid {
+			r.weigh(shares)
+		} else if r.Experts.Normalized {
+			attn.Softmax(shares, shares) // over all, divided by the sum of these, is over these
 		}
+		scale(shares, r.Experts.Scale)
+	}
+}
+
+// ranks returns the numbers whose largest ones choose experts.
+func (r *runner) ranks(m *mixture, scores []float32) []float32 {
+	if m.bias == nil {
+		return scores
+	}
+	x := &r.mixing
+	x.ranks = resize(x.ranks, len(scores))
+	for i, s := range scores {
+		x.ranks[i] = s + m.bias[i]
+	}
+	return x.ranks
+}
+
+// weigh divides weights by their sum if the model does so.
+func (r *runner) weigh(shares []float32) {
+	if !r.Experts.Normalized {
+		return
+	}
+	sum := float32(0)
+	for _, s := range shares {
+		sum += s
+	}
+	for i := range shares {
+		shares[i] /= sum + r.Experts.Least
 	}
 }
 

@@ -31,6 +31,8 @@ type reference struct {
 	// of mixtures: experts that a token uses; 0: no mixture
 	used        int
 	normalized  bool
+	routeScale  float64 // of sigmoids
+	least       float64 // added to their sum
 	limit       float64 // of the clamped gate; 0: none
 	untruncated bool    // yarn's ramp
 	// of qwen3.5: heads of keys of its states. State h uses head h mod stateKeys if they are tiled
@@ -111,6 +113,9 @@ func (r *reference) gated(x []float64, at string) []float64 {
 
 // mixture returns the sum of the outputs of the likeliest experts of x, times their probabilities.
 func (r *reference) mixture(x []float64, at string) []float64 {
+	if _, ok := r.f.tensors[at+"gate.e_score_correction_bias"]; ok {
+		return r.sigmoidMixture(x, at)
+	}
 	p, total := r.linearMap(x, at+"gate"), 0.0
 	for i := range p {
 		p[i] = math.Exp(p[i])
@@ -133,6 +138,38 @@ func (r *reference) mixture(x []float64, at string) []float64 {
 	if _, ok := r.f.tensors[at+"shared_expert_gate.weight"]; ok {
 		share := 1 / (1 + math.Exp(-r.linearMap(x, at+"shared_expert_gate")[0]))
 		y = sum(y, times(r.gated(x, at+"shared_expert."), share))
+	}
+	return y
+}
+
+// sigmoidMixture weighs experts by sigmoids, and chooses those with the largest sum of sigmoid and
+// bias.
+func (r *reference) sigmoidMixture(x []float64, at string) []float64 {
+	p, total := r.linearMap(x, at+"gate"), 0.0
+	var keys []float64
+	for i := range p {
+		p[i] = 1 / (1 + math.Exp(-p[i]))
+		keys = append(keys, p[i]+float64(r.f.tensors[at+"gate.e_score_correction_bias"].data[i]))
+	}
+	ranked := slices.Sorted(slices.Values(keys))
+	least := ranked[len(ranked)-r.used]
+	for i := range p {
+		if keys[i] >= least {
+			total += p[i]
+		}
+	}
+	if !r.normalized {
+		total = 1
+	}
+	y := make([]float64, len(x))
+	for i := range p {
+		if keys[i] >= least {
+			share := p[i] / (total + r.least) * r.routeScale
+			y = sum(y, times(r.gated(x, fmt.Sprintf("%sexperts.%d.", at, i)), share))
+		}
+	}
+	if _, ok := r.f.tensors[at+"shared_experts.gate_proj.weight"]; ok {
+		y = sum(y, r.gated(x, at+"shared_experts."))
 	}
 	return y
 }

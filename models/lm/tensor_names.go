@@ -28,6 +28,7 @@ type layerNames struct {
 	// tensors of all experts, with .weight if the name ends so; the first has the outputs of gate,
 	// then of up, for each expert
 	gateUps, allDowns string
+	choice            string // biases that choose experts, with .weight or .bias
 	// of an expert that all tokens use, and of its weight
 	sharedGate, sharedUp, sharedDown, share string
 	// of layers that keep states: queries, keys and values; gates; the rates of writing and of decay.
@@ -98,6 +99,14 @@ var (
 		n.gateUps = "ffn_gate_up_exps.weight"
 		n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
 		n.share, n.factors = "ffn_gate_inp_shexp", ""
+	})
+	glmMoENames = qwenMoENames.with(func(n *tensorNames) {
+		n.sharedGate, n.sharedUp = "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"
+		n.sharedDown, n.share = "mlp.shared_experts.down_proj", ""
+		n.choice = "mlp.gate.e_score_correction_bias"
+	})
+	ggufGLMMoENames = ggufMoENames.with(func(n *tensorNames) {
+		n.ffnNorm, n.share, n.choice = "post_attention_norm", "", "exp_probs_b.bias"
 	})
 	gptOSSNames = folderNames.with(func(n *tensorNames) {
 		n.gates = "mlp.experts.%d.gate_proj" // of random models, as are the next two
