@@ -179,6 +179,10 @@ func TestDamage(t *testing.T) {
 		{"the same name", with(func(f *gguftest.File) { f.Tensors[1].Name = "t" }),
 			`tensor "t" is there twice`},
 		{"cut off", good[:len(good)-200], "within the file, which has"},
+		{"blocks of a fork", with(func(f *gguftest.File) { // 128 weights in 34 bytes
+			f.Tensors[1].Type, f.Tensors[1].Shape = 42, []int{8, 256}
+			f.Tensors[1].Data = make([]byte, 16*34)
+		}), `tensor "u" has 576 bytes as Q2_0, but room for 544`},
 		{"cut off in the header", good[:300], "which has 300"},
 		{"cut off in the tensors", good[:bytes.Index(good, []byte("\x02\x00\x00\x00\x40"))+3],
 			"needs 4 bytes at byte"},
@@ -195,11 +199,11 @@ func TestOffsets(t *testing.T) {
 	// behind the name of u: dimensions, two sizes, and the type
 	at := bytes.Index(good, []byte("\x01\x00\x00\x00\x00\x00\x00\x00u")) + 9 + 4 + 16 + 4
 	for offset, want := range map[uint64]string{
-		0:              `tensor "u" begins at byte`,
+		0:              `tensor "t" has 24 bytes as F32, but room for 0: it is to be bytes`,
 		7:              `tensor "u" begins at byte 7 of the data, want a multiple of 32`,
 		1 << 20:        `tensor "u" is to begin at byte 1048576 of the data, want it within the file`,
 		math.MaxUint64: `tensor "u" is to begin at byte 18446744073709551615`,
-		64:             `tensor "v" begins at byte`,
+		64:             `tensor "u" has 136 bytes as Q8_0, but room for 128: it is to be bytes`,
 	} {
 		data := slices.Clone(good)
 		binary.LittleEndian.PutUint64(data[at:], offset)

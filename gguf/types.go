@@ -48,8 +48,10 @@ const (
 	TQ2_0   Type = 35
 	MXFP4   Type = 39
 	NVFP4   Type = 40
+	Q1_0    Type = 41
+	Q2_0    Type = 42
 
-	lastType = NVFP4
+	lastType = Q2_0
 )
 
 // traits are the properties of a type.
@@ -81,6 +83,8 @@ var types = map[Type]traits{
 	IQ3_S:   {name: "IQ3_S", elements: 256, bytes: 110},
 	IQ2_S:   {name: "IQ2_S", elements: 256, bytes: 82},
 	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
+	Q1_0:    {name: "Q1_0", elements: 128, bytes: 18},
+	Q2_0:    {name: "Q2_0", elements: 64, bytes: 18},
 	I8:      {name: "I8", elements: 1, bytes: 1},
 	I16:     {name: "I16", elements: 1, bytes: 2},
 	I32:     {name: "I32", elements: 1, bytes: 4},
