@@ -269,8 +269,8 @@ func (k *architectureKeys) sigmoids(c *config) error {
 		scale = 1 // as llama.cpp does
 	}
 	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Sigmoid: true,
-		Choosing: true, Normalized: *cmp.Or(k.Normalized, new(false)), Scale: float32(scale), Least: 1e-20,
-		Shared: k.SharedCount * k.ExpertFFN, Dense: make([]bool, c.Layers)}
+		Choosing: true, Normalized: *cmp.Or(k.Normalized, new(false)), Scale: float32(scale),
+		Least: 1e-20, Shared: k.SharedCount * k.ExpertFFN, Dense: make([]bool, c.Layers)}
 	if k.Gating != 0 && k.Gating != 2 || !(scale > 0 && scale <= math.MaxFloat32) {
 		return fmt.Errorf("expert_gating_func is %d and expert_weights_scale %v, want 2, and a number "+
 			"above 0", k.Gating, scale)
