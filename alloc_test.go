@@ -39,11 +39,14 @@ var hotPaths = []struct {
 		var bias, weights [2 * 5 * 5]float32
 		var slopes, sinks [2]float32
 		var lse [2 * 5]float32
-		lens := [1]int{4}
+		lens, buckets := [1]int{4}, [3]int32{1, 0, 2}
+		var near [2 * 5 * 3]float32
 		m, b, w := BHLD(mask[:], 1, 1, 5, 5), BHLD(bias[:], 1, 2, 5, 5), BHLD(weights[:], 1, 2, 5, 5)
 		view := func(x []float32) Tensor { return BLHD(x, 1, 5, 2, 8) }
 		return Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{
 			Scale: 1, Causal: TopLeft, Offset: 1, Window: Window{3, 2}, Softcap: 5, Mask: m, Bias: b,
+			Distance: Distance{Query: BHLD(near[:6], 1, 2, 1, 3), Key: BHLD(near[:], 1, 2, 5, 3),
+				Buckets: buckets[:]},
 			Slopes: slopes[:], Sinks: sinks[:], QueryLens: lens[:], KeyLens: lens[:], LSE: lse[:],
 			Weights: w,
 		})

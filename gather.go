@@ -84,28 +84,6 @@ func (w *scratch) lookAtListMask(p *plan, c *chunk, b *blockKeys, seen []uint64)
 	}
 }
 
-// biasOf returns the biases of a row for keys [lo, hi) of the block at key first.
-func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
-	h, i := p.locate(c.kv, row)
-	from := p.bias.offset(c.b, h, i) + c.base
-	if !p.listed {
-		return p.bias.Data[from+first+lo:]
-	}
-	pairs := w.gathered.pairs[:hi-lo]
-	for n, j := range p.listOf(c)[first+lo : first+hi] {
-		pairs[n] = p.bias.Data[from+int(j)]
-	}
-	return pairs
-}
-
-// addListBias is addBias where rows have lists.
-func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
-	for r := range t.rows {
-		bias := w.biasOf(p, c, c.row+t.row+r, first, t.lo, t.hi)
-		floats.AddBias(tuned.ISA, w.s[(at+r)*Block:][t.lo:t.hi], bias, 1, 1, 0, t.hi-t.lo, u)
-	}
-}
-
 // addListSlopes is addSlopes where rows have lists.
 func (w *scratch) addListSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 	list := p.listOf(c)[first+t.lo : first+t.hi]

@@ -151,11 +151,18 @@ func goldens() []golden {
 			}
 			o.Bias = x
 		}
+		distance := func(r *rand.Rand, o *Options) {
+			h := s.kvh * s.group
+			o.Distance = Distance{Query: goldenTensor(r, 2, 1, h, s.lq, 32),
+				Key: goldenTensor(r, 2, s.b, 1, s.lk, 32), Buckets: logBuckets(90, 8, 32)}
+			o.Causal = BottomRight
+		}
 		slopes := func(r *rand.Rand, o *Options) { o.Slopes = goldenInput(r, s.kvh*s.group, 1) }
 		sinks := func(r *rand.Rand, o *Options) { o.Sinks = goldenInput(r, s.kvh*s.group, 4) }
 		suffix := fmt.Sprintf("/keys=%d", s.lk)
 		list = append(list,
 			attendGolden("mask"+suffix, s, mask), attendGolden("bias"+suffix, s, bias),
+			attendGolden("distance"+suffix, s, distance),
 			attendGolden("slopes"+suffix, s, slopes), attendGolden("sinks"+suffix, s, sinks),
 			attendGolden("all"+suffix, s, func(r *rand.Rand, o *Options) {
 				mask(r, o)

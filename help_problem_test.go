@@ -41,6 +41,8 @@ func (p *problem) describe() string {
 		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Window,
 		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
+		fmt.Sprintf("Distance=%v+%v+%d", dims(o.Distance.Query), dims(o.Distance.Key),
+			len(o.Distance.Buckets)): !o.Distance.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
 		"Integers": o.Integers, "BFloat16": o.BFloat16,
 		fmt.Sprintf("Keys=%d×%d×%d", o.Keys.B, o.Keys.H, o.Keys.D): !o.Keys.none()} {
@@ -53,6 +55,9 @@ func (p *problem) describe() string {
 	}
 	return text
 }
+
+// dims is the dimensions of a view.
+func dims(x Tensor) [4]int { return [4]int{x.B, x.H, x.L, x.D} }
 
 // tensor returns a contiguous tensor of random values.
 func tensor(r *rand.Rand, kind distribution, b, h, l, d int) Tensor {
@@ -394,6 +399,11 @@ func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *kerneltest.Arena,
 	if !opt.Bias.none() {
 		bias := floats(opt.Bias, 4)
 		opt.Bias = bias
+	}
+	for _, x := range []*Tensor{&opt.Distance.Query, &opt.Distance.Key} {
+		if !x.none() {
+			_, *x = scatter(r, &a.Floats, &a.Used[0], *x, [3]bool{}, nan)
+		}
 	}
 	const canary = 12345
 	dst, weights, lse := p.results()

@@ -196,7 +196,7 @@ func (f formatPair) filled(k, v Tensor) (*Cache, error) {
 // different lengths, nor trees: these are left to Attend.
 func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
-	o := *opt
+	o := opt.withoutDistance(q.B, q.H, q.L, k.L)
 	if err != nil || dst.empty() || o.Tree != nil || o.Causal == BottomRight &&
 		(o.KeyLens != nil || o.QueryLens != nil) {
 		return err
@@ -296,7 +296,7 @@ func attendStateOfSequence(dst, q, k, v Tensor, opt *Options) error {
 
 func updateSequence(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	err := AttendSequences(dst, q, seqs, opt)
-	if err != nil || len(seqs) > 1 || opt.Tree != nil {
+	if err != nil || len(seqs) > 1 || opt.Tree != nil || !opt.Distance.none() {
 		return err
 	}
 	fillWith(dst.Data, nan32())
@@ -327,7 +327,7 @@ func attendPacked(dst, q, k, v Tensor, opt *Options, attend sequencesAttender) e
 func attendPackedIn(f formatPair, dst, q, k, v Tensor, opt *Options,
 	attend sequencesAttender) error {
 	err := Attend(dst, q, k, v, opt)
-	if err != nil || dst.empty() || k.empty() || opt.Offset != 0 {
+	if err != nil || dst.empty() || k.empty() || opt.Offset != 0 || !opt.Distance.Key.none() {
 		return err
 	}
 	c, err := newPackedCall(f, q, k, v, opt)
@@ -418,6 +418,13 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 	if !opt.Bias.none() {
 		bias := sideBySide(opt.Bias, c.lens, opt.Bias.H, longest)
 		c.opt.Bias = bias
+	}
+	if x := opt.Distance.Query; !x.none() && (x.B > 1 || x.L > 1) {
+		if x.L == 1 {
+			x.SB, x.SH, _ = x.Strides()
+			x.L, x.SL = q.L, Broadcast
+		}
+		c.opt.Distance.Query = sideBySide(x, c.lens, x.H, x.D)
 	}
 	if opt.LSE != nil {
 		c.opt.LSE = nans(q.H * c.q.L)

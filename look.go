@@ -1,6 +1,8 @@
 package attn
 
 import (
+	"slices"
+
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/sight"
@@ -19,7 +21,7 @@ func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sight.Bias != 0
 	if b.saw = *known &^ sight.Bias; b.saw != sight.None && b.saw != sight.All {
-		b.asks = p.bias.Data != nil && c.rows > p.tileRows && !c.apart
+		b.asks = p.biased && !p.near.slide && c.rows > p.tileRows && !c.apart
 		b.saw = w.lookAt(p, c, b)
 		if b.asks && b.saw != sight.None && !w.biasShows(p, c, b) {
 			b.saw = sight.None
@@ -36,7 +38,7 @@ func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 // the bias has hidden nothing recently, the search is left to the addition of the bias, which then
 // reads it only once.
 func (w *scratch) see(p *plan, c *chunk, b *blockKeys, t *tile) {
-	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers && !p.listed
+	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers
 	if b.asks && !t.asks {
 		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
 		b.biased, w.biasHid = b.biased || adds, hides
@@ -86,7 +88,8 @@ func (w *scratch) knownOf(p *plan, c *chunk, b *blockKeys) *uint8 {
 
 // knownBlocks returns the notes on all blocks, if heads see alike; else nil.
 func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
-	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // 0 if there is none
+	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 && // 0 if there is none
+		p.distant.Query.SH == 0 && p.distant.Key.SH == 0
 	blocks := partsOf(p.lk, Block)
 	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
 		p.chunksPerHead*blocks > maxKnown {
@@ -193,7 +196,7 @@ func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) 
 		hides = true
 		w.lookAtListMask(p, c, b, seen)
 	}
-	if p.bias.Data != nil && !b.asks {
+	if p.biased && !p.near.shows && !b.asks {
 		x, adds := w.lookAtBias(p, c, b, 0, c.rows)
 		hides, b.biased = hides || x, b.biased || adds
 	}
@@ -231,7 +234,7 @@ func (p *plan) blockSeen(c *chunk, b *blockKeys, h, first, queries int) bool {
 // be computed as full tiles. Then runs of rows are found when needed, and w.seen is not written.
 func (w *scratch) rowsInRuns(p *plan, c *chunk, b *blockKeys) bool {
 	alike := p.group == 1 || p.blocked.SH == 0
-	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&
+	return p.blocked.Data != nil && p.mask.Data == nil && !p.biased && p.parents == nil &&
 		p.weights.Data == nil && alike && c.base%Block == 0 && b.equal && b.hi-b.lo == Block &&
 		p.full && c.rows > p.keys.inPlaceRows && !c.apart
 }
@@ -293,25 +296,16 @@ func (c *chunk) keysOfBlocks(b *blockKeys, row []bool) (keys uint64) {
 // hides a key, and whether one is neither −Inf nor ±0.
 func (w *scratch) lookAtBias(p *plan, c *chunk, b *blockKeys, row, rows int) (hides, adds bool) {
 	seen, first := w.seen[c.at+row:][:rows], c.row+row
-	if p.listed {
-		for r := range seen {
-			x := w.biasOf(p, c, first+r, b.first, b.lo, b.hi)
-			some, more := floats.MaskBias(tuned.ISA, x, seen[r:], 1, 1, 0, b.lo, b.hi-b.lo)
-			hides, adds = hides || some, adds || more
-		}
-		return hides, adds
-	}
 	query, queries := p.queries(first, rows)
-	if p.bias.SH != 0 || p.group == 1 && p.bias.SL != 0 {
-		if queries == 1 { // by heads
-			h, i := p.locate(c.kv, first)
-			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
-			return floats.MaskBias(tuned.ISA, x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
-		}
-		for r := range min(p.group, rows) {
-			h, i, n := p.ofHead(c.kv, first, rows, r)
-			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
-			some, more := floats.MaskBias(tuned.ISA, x, seen[r:], n, p.group, p.bias.SL, b.lo, b.hi-b.lo)
+	if !p.distant.none() || p.listed || p.bias.SH != 0 || p.group == 1 && p.bias.SL != 0 {
+		keys, t := b.hi-b.lo, tile{row: row, rows: rows, lo: b.lo, hi: b.hi}
+		for x := w.biasPart(p, c, b, &t, 0); x.rows > 0; x = w.biasPart(p, c, b, &t, x.next) {
+			if x.stride < 0 && !slices.Contains(x.bias[:keys+x.rows-1], negInf) {
+				adds = true
+				continue
+			}
+			some, more := floats.MaskBias(tuned.ISA, x.bias, seen[x.row:], x.rows, x.step, x.stride, b.lo,
+				keys)
 			hides, adds = hides || some, adds || more
 		}
 		return hides, adds

@@ -34,6 +34,29 @@ func (c Causal) String() string {
 // sliding_window of 4096 is a Left of 4096. 0 is unbounded.
 type Window struct{ Left, Right int }
 
+// Distance adds to the score of each query and key a number that depends on their distance d: the
+// key's position less the query's absolute position (Offset + i, or as BottomRight has it; with
+// Documents and Tree as these say). The result has the bits of a Bias with these numbers, which
+// needs more memory. T5, MPNet and DeBERTa have such biases.
+//
+// The number is the element of Query, or of Key, or their sum, rounded once. A Bias is added to
+// that, rounded once. −Inf masks the key. A [State] allows no Distance.
+type Distance struct {
+	// Query [B or 1, H or 1, Lq or 1, N]: element bucket(d) of row i is for query i. With Documents
+	// and in [AttendSequences] rows are those of packed queries. The zero View is none.
+	Query Tensor
+	// Key [B or 1, H or 1, Lk, N]: element bucket(d) of row j is for key j. [AttendSequences] allows
+	// no Key. The zero View is none.
+	Key Tensor
+	// Buckets has a number of 0 to N−1 for each distance −R to R: bucket(d) is Buckets[d+R]; distances
+	// below −R and above R have the first and the last bucket. Without Buckets N is odd, R is (N−1)/2,
+	// and bucket(d) is d+R in the same bounds.
+	Buckets []int32
+}
+
+// none reports that there is no such option.
+func (d *Distance) none() bool { return d.Query.none() && d.Key.none() && d.Buckets == nil }
+
 // Options selects variants of attention. Nil and the zero value compute softmax(QKᵀ/√D)V: every
 // query sees every key, so a causal model must set Causal. Options compose, except where a field
 // below excludes others: docs/semantics.md has a table.
@@ -44,9 +67,9 @@ type Options struct {
 	Scale float32
 	// Causal selects the causal alignment.
 	Causal Causal
-	// Offset is the absolute position of query 0 among the keys, for Causal, Window and Slopes;
-	// chunked prefill sets it. With BottomRight, which derives the position from the lengths, it must
-	// be 0; otherwise it is −2²⁸ to 2²⁸.
+	// Offset is the absolute position of query 0 among the keys, for Causal, Window, Slopes and
+	// Distance; chunked prefill sets it. With BottomRight, which derives the position from the
+	// lengths, it must be 0; otherwise it is −2²⁸ to 2²⁸.
 	Offset int
 	// Window limits the keys by their distance; the zero value does not. Left and Right are at least
 	// 0.
@@ -60,6 +83,8 @@ type Options struct {
 	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key. The zero View
 	// is none.
 	Bias Tensor
+	// Distance adds numbers by the distance of key and query. The zero value adds none.
+	Distance Distance
 	// Slopes holds H ALiBi slopes: slope·(j − p) is added to the score of key j
 	// and the query at absolute position p, so a positive slope prefers near
 	// keys among those before the query.

@@ -32,6 +32,7 @@ type plan struct {
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
 	bfloat16    bool    // products are sums over pairs of bfloat16
+	biased      bool    // Bias or Distance adds to scores
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
@@ -41,6 +42,7 @@ type plan struct {
 	unrotate  int           // size of the matrix by which outputs are rotated back, if more than 1
 	listed    bool          // queries have lists of keys
 	along     int           // with Options.Tree the window's left side along paths; −1 if unbounded
+	near      nearness      // of Options.Distance
 	update    bool          // of a State; the first key may be any key of a sequence
 	sequences *sequenceCall // of a call over several sequences, else nil
 
@@ -57,12 +59,24 @@ type bufferOptions struct {
 	lists   View[int32] // Options.Keys, if there are queries that have some
 	bias    Tensor
 	weights Tensor
+	distant Distance
 	slopes  []float32
 	sinks   []float32
 	lse     []float32
 	parents []int // Options.Tree
 
 	queryLens, keyLens []int
+}
+
+// nearness is what distances have which number of Options.Distance.
+type nearness struct {
+	reach int  // of Buckets: distances −reach to reach have their own
+	sums  bool // a number depends on more than the query's table
+	shows bool // no number is −Inf, so none hides a key, and scores of every block have one
+	slide bool // rows of consecutive queries have the same numbers, each shifted by one key
+
+	// Distances d from lowest to highest have bucket zero + d.
+	lowest, highest, zero int
 }
 
 // schedule is every decision of a call. Nothing in it changes a bit of the result. [plan.decide]

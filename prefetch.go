@@ -89,7 +89,7 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	row, first := c.row+t.row, b.first+Block
 	switch {
-	case t.asks:
+	case t.asks && p.bias.Data != nil:
 		first = b.first
 	case p.bias.Data != nil:
 		if row += t.rows; t.row+t.rows < c.rows {

@@ -47,6 +47,9 @@ type scratch struct {
 	pairs      pairScratch          // of calls in bfloat16
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
+	biases     []float32            // of some rows, if the caller has no such
+	buckets    []int32              // of distances, and
+	more       int                  // how many of them are beyond the last ones on each side
 
 	fitted sizes // sizes for which the slices are long enough
 }
@@ -81,6 +84,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.listed {
 		w.gathered.fit(p)
+	}
+	if p.biased && (p.listed || !p.distant.none()) {
+		w.fitBuckets(p)
 	}
 	if p.bfloat16 {
 		w.pairs.fit(p, w.fitted.scores)
@@ -141,12 +147,10 @@ func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
 type gatherScratch struct {
 	block []float32 // tokens of a cache or store, in its format
 	rows  []float32 // of a view
-	pairs []float32 // the biases of a row
 }
 
 // fit makes the memory large enough for calls of a plan.
 func (x *gatherScratch) fit(p *plan) {
-	x.pairs = grow(x.pairs, Block)
 	if p.packed != nil {
 		x.block = grow(x.block, p.packed.Size/4)
 	} else {

@@ -468,6 +468,7 @@ var optionSetters = []struct {
 	{"Softcap", func(o *Options) { o.Softcap = 20 }},
 	{"Mask", func(o *Options) { o.Mask = BHLD(slices.Repeat([]bool{true}, 25), 1, 1, 5, 5) }},
 	{"Bias", func(o *Options) { o.Bias = zeros(1, 1, 5, 5) }},
+	{"Distance", func(o *Options) { o.Distance.Query = zeros(1, 1, 1, 3) }},
 	{"Slopes", func(o *Options) { o.Slopes = []float32{0.5, 0.25} }},
 	{"Sinks", func(o *Options) { o.Sinks = []float32{1, 2} }},
 	{"QueryLens", func(o *Options) { o.QueryLens = []int{5} }},

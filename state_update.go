@@ -175,6 +175,9 @@ func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 	if p.update = true; p.parents != nil {
 		return fail(ErrOption, "Tree is set in an Update, want nil: its last keys are not known yet")
 	}
+	if !p.distant.none() {
+		return fail(ErrOption, "Distance is set in an Update, want none: use Bias")
+	}
 	if opt != nil && !opt.Keys.none() {
 		return fail(ErrOption, "Keys are set in an Update, want none: a State sees all keys of its "+
 			"chunks")

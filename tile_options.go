@@ -23,6 +23,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *blockKeys, t *tile, at int)
 
 // naturalOptions applies the options to scores.
 func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
+	b.biased = b.biased || p.near.shows
 	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
 		return
@@ -80,18 +81,26 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 // int8Scores turns products into natural scores and applies options, row by row, since each row has
 // its unit.
 func (w *scratch) int8Scores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
+	units, keys := w.ints.units[c.at+t.row:], t.hi-t.lo
 	for r := range t.rows {
-		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
-		s := w.s[(at+r)*Block:][t.lo:t.hi]
+		s, u := w.s[(at+r)*Block:][t.lo:t.hi], units[r]
 		if p.softcap > 0 {
 			floats.Softcap(tuned.ISA, s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf·0 is NaN
-			u = 1
-		}
-		if b.biased {
-			bias := w.biasOf(p, c, row, b.first, t.lo, t.hi)
-			floats.AddBias(tuned.ISA, s, bias, 1, 1, 0, t.hi-t.lo, u)
-		} else if u != 1 {
+		} else if u != 1 && !b.biased {
 			floats.Scale(tuned.ISA, s, s, u)
+		}
+	}
+	if !b.biased {
+		return
+	}
+	for x := w.biasPart(p, c, b, t, 0); x.rows > 0; x = w.biasPart(p, c, b, t, x.next) {
+		for n := range x.rows {
+			r, u := x.row+n*x.step, float32(1)
+			if p.softcap == 0 {
+				u = units[r]
+			}
+			s := w.s[(at+r)*Block:][t.lo:t.hi]
+			floats.AddBias(tuned.ISA, s, x.bias[x.begin(n):], 1, 1, 0, keys, u)
 		}
 	}
 }
@@ -119,50 +128,213 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 
 // addBias adds the bias to the tile's scores.
 func (w *scratch) addBias(p *plan, c *chunk, b *blockKeys, t *tile, at int, u float32) {
-	if p.listed {
-		w.addListBias(p, c, b.first, t, at, u)
-		return
-	}
-	row, heads, step, stride := c.row+t.row, min(p.group, t.rows), p.group, p.bias.SL
-	_, queries := p.queries(row, t.rows)
-	if queries == 1 { // by heads
-		heads, step, stride = 1, 1, p.bias.SH
-	}
-	for r := range heads {
-		h, i, rows := p.ofHead(c.kv, row, t.rows, r)
-		if queries == 1 {
-			rows = t.rows
-		}
-		bias, s := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+t.lo:], w.s[(at+r)*Block+t.lo:]
-		if t.asks {
-			w.seeBias(b, t, &biasRows{s, bias, w.seen[c.at+t.row+r:], rows, step, stride}, u)
+	for x := w.biasPart(p, c, b, t, 0); x.rows > 0; x = w.biasPart(p, c, b, t, x.next) {
+		if s := w.s[(at+x.row)*Block+t.lo:]; t.asks {
+			w.seeBias(b, t, s, w.seen[c.at+t.row+x.row:], &x, u)
 		} else {
-			floats.AddBias(tuned.ISA, s, bias, rows, step, stride, t.hi-t.lo, u)
+			floats.AddBias(tuned.ISA, s, x.bias, x.rows, x.step, x.stride, t.hi-t.lo, u)
 		}
 	}
-}
-
-// biasRows is the biases of every step-th row of a tile.
-type biasRows struct {
-	s, bias            []float32
-	seen               []uint64 // keys that the rows see
-	rows, step, stride int      // biases are stride apart
 }
 
 // seeBias is addBias of some rows that also finds which keys the bias hides: a few rows at a time,
 // which the L1 cache holds.
-func (w *scratch) seeBias(b *blockKeys, t *tile, of *biasRows, u float32) {
-	const few = 8
+func (w *scratch) seeBias(b *blockKeys, t *tile, s []float32, seen []uint64, of *biasPart,
+	u float32) {
 	step, stride := of.step, of.stride
-	for r := 0; r < of.rows; r += few {
-		n, keys, x := min(few, of.rows-r), t.hi-t.lo, of.bias[r*stride:]
-		hides, adds := floats.MaskBias(tuned.ISA, x, of.seen[r*step:], n, step, stride, t.lo, keys)
-		floats.AddBias(tuned.ISA, of.s[r*step*Block:], x, n, step, stride, keys, u)
+	for r := 0; r < of.rows; r += biasRows {
+		n, keys, x := min(biasRows, of.rows-r), t.hi-t.lo, of.bias[r*stride:]
+		hides, adds := floats.MaskBias(tuned.ISA, x, seen[r*step:], n, step, stride, t.lo, keys)
+		floats.AddBias(tuned.ISA, s[r*step*Block:], x, n, step, stride, keys, u)
 		b.biased = b.biased || adds
 		if hides {
 			b.hides, w.biasHid, t.uniform = true, true, false
 		}
 	}
+}
+
+// biasPart is the biases of every step-th row of a tile.
+type biasPart struct {
+	bias            []float32
+	stride          int // biases of rows are stride apart; if it is negative, the last row is first
+	row, rows, step int // the first row in the tile, and how many there are: 0 after the last part
+	next            int // where the next part begins
+}
+
+// begin returns the offset of the biases of row n.
+func (x *biasPart) begin(n int) int {
+	if x.stride < 0 {
+		n -= x.rows - 1
+	}
+	return n * x.stride
+}
+
+// biasRows is how many rows a part has whose biases are in scratch: so many that the L1 cache holds
+// them.
+const biasRows = 8
+
+// biasPart returns the part of a tile's biases that begins at next. It is the only place that knows
+// where they are: where the caller has them, in windows of Distance.Query, or nowhere, so that they
+// are computed.
+func (w *scratch) biasPart(p *plan, c *chunk, b *blockKeys, t *tile, next int) (x biasPart) {
+	row := c.row + t.row
+	first, queries := p.queries(row, t.rows)
+	heads, key := min(p.group, t.rows), b.first+t.lo
+	if queries == 1 { // by heads
+		heads = 1
+	}
+	near, far := key-c.position-(first+queries-1), key+t.hi-t.lo-1-c.position-first
+	// numbers of Query alone, at consecutive distances
+	alone := !p.near.sums && !p.listed && p.parents == nil
+	straight := alone && near >= p.near.lowest && far <= p.near.highest
+	if !(p.distant.none() && !p.listed) && !straight && !(p.near.slide && queries > 1) {
+		return w.computedBias(p, c, key, t, next)
+	}
+	if next == heads {
+		return x
+	}
+	h, i, rows := p.ofHead(c.kv, row, t.rows, next)
+	x = biasPart{row: next, rows: rows, step: p.group, next: next + 1}
+	distance := key - c.position - i
+	of, at, step := &p.bias, c.base+key, p.bias.SL
+	if !p.distant.none() {
+		of, at, step = &p.distant.Query, p.near.zero+distance, p.distant.Query.SL-1
+	}
+	if x.stride = step; queries == 1 {
+		x.rows, x.step, x.stride = t.rows, 1, of.SH
+	}
+	if x.stride < 0 {
+		at, distance = at-(x.rows-1), distance-(x.rows-1)
+	}
+	if p.distant.none() || straight {
+		x.bias = of.Data[of.offset(c.b, h, i)+at:]
+		return x
+	}
+	x.bias = w.biases
+	w.numbers(p, x.bias[:t.hi-t.lo+x.rows-1], of.row(c.b, h, i), nil, 0, distance)
+	return x
+}
+
+// computedBias is biasPart of a few rows whose biases are computed.
+func (w *scratch) computedBias(p *plan, c *chunk, key int, t *tile, next int) (x biasPart) {
+	x = biasPart{bias: w.biases, stride: Block, row: next, rows: min(biasRows, t.rows-next), step: 1}
+	for r := range x.rows {
+		dst, row := x.bias[r*Block:][:t.hi-t.lo], c.row+t.row+next+r
+		if !p.distant.none() {
+			w.rowNumbers(p, c, dst, row, key)
+		}
+		if p.bias.Data != nil {
+			p.addRowBias(c, dst, row, key)
+		}
+	}
+	x.next = next + x.rows
+	return x
+}
+
+// addRowBias adds Options.Bias to a row for consecutive keys, or places of its list. Without
+// numbers by distance the bias is the row.
+func (p *plan) addRowBias(c *chunk, dst []float32, row, key int) {
+	h, i := p.locate(c.kv, row)
+	bias := p.bias.Data[p.bias.offset(c.b, h, i)+c.base:]
+	if p.distant.none() {
+		clear(dst)
+	}
+	if !p.listed {
+		for n, e := range bias[key:][:len(dst)] {
+			dst[n] += e
+		}
+		return
+	}
+	for n, j := range p.listOf(c)[key:][:len(dst)] {
+		dst[n] += bias[j]
+	}
+}
+
+// rowNumbers sets dst to the numbers of a row by distance, for consecutive keys, or places of its
+// list, from key on: run by run of consecutive positions.
+func (w *scratch) rowNumbers(p *plan, c *chunk, dst []float32, row, key int) {
+	h, i := p.locate(c.kv, row)
+	var query, keys []float32
+	if x := &p.distant.Query; x.Data != nil {
+		query = x.row(c.b, h, i)
+	}
+	if x := &p.distant.Key; x.Data != nil {
+		keys = x.Data[x.offset(c.b, h, c.base):]
+	}
+	position := c.position + i
+	if p.parents != nil {
+		position = c.firstOwn() + w.trees.tree.Depth(i)
+	}
+	if !p.listed && (p.parents == nil || key+len(dst) <= c.firstOwn()) {
+		w.numbers(p, dst, query, keys, key, key-position)
+		return
+	}
+	for n := 0; n < len(dst); {
+		run := 1
+		first, at := w.placeOf(p, c, key+n)
+		for ; n+run < len(dst); run++ {
+			if j, is := w.placeOf(p, c, key+n+run); j != first+run || is != at+run {
+				break
+			}
+		}
+		w.numbers(p, dst[n:n+run], query, keys, first, at-position)
+		n += run
+	}
+}
+
+// placeOf returns the key at a place of a chunk's list, and its position: with a tree, own tokens
+// are as far from the first one as they have ancestors.
+func (w *scratch) placeOf(p *plan, c *chunk, key int) (j, position int) {
+	if p.listed {
+		j = int(p.lists.Data[c.list+key])
+		return j, j
+	}
+	if own := c.firstOwn(); key >= own {
+		return key, own + w.trees.tree.Depth(c.query+key-own)
+	}
+	return key, key
+}
+
+// numbers sets dst to the numbers of consecutive keys, the first of which is at distance d, from a
+// row of Distance.Query and from rows of Distance.Key.
+func (w *scratch) numbers(p *plan, dst, query, keys []float32, key, d int) {
+	buckets := w.bucketsFrom(p, d, len(dst))
+	if query == nil {
+		clear(dst)
+	} else {
+		for n, at := range buckets[:len(dst)] {
+			dst[n] = query[at]
+		}
+	}
+	if keys == nil {
+		return
+	}
+	for n, at := range buckets[:len(dst)] {
+		dst[n] += keys[(key+n)*p.distant.Key.SL+int(at)]
+	}
+}
+
+// fitBuckets makes room for biases and the buckets of all distances, with some more on both sides.
+func (w *scratch) fitBuckets(p *plan) {
+	more := Block + p.headsPerChunk*p.chunkRows
+	if w.biases = grow(w.biases, max(biasRows*Block, more)); p.distant.none() {
+		return
+	}
+	x, reach := p.distant.Buckets, p.near.reach
+	w.more, w.buckets = more, grow(w.buckets, 2*(reach+more)+1)
+	buckets := w.buckets[:2*(reach+more)+1]
+	for i := range buckets {
+		at := min(max(i-more, 0), 2*reach)
+		if buckets[i] = int32(at); x != nil {
+			buckets[i] = x[at]
+		}
+	}
+}
+
+// bucketsFrom returns the buckets of n distances from d on.
+func (w *scratch) bucketsFrom(p *plan, d, n int) []int32 {
+	reach, more := p.near.reach, w.more
+	return w.buckets[min(max(d, -reach-more), reach+1)+reach+more:][:n]
 }
 
 // visibleKeys sets a bit in w.visible for each key of the block that a row sees by its position,

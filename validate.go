@@ -34,8 +34,8 @@ var noOptions Options
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
 	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, lists: o.Keys, bias: o.Bias,
-		weights: o.Weights, slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, parents: o.Tree,
-		queryLens: o.QueryLens, keyLens: o.KeyLens}
+		distant: o.Distance, weights: o.Weights, slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE,
+		parents: o.Tree, queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
@@ -151,6 +151,9 @@ func (p *plan) initOptions(opt *Options) error {
 	if err := p.initPairs(opt); err != nil {
 		return err
 	}
+	if err := p.initDistance(); err != nil {
+		return err
+	}
 	if p.slopes != nil && len(p.slopes) != p.heads {
 		return fail(ErrLength, "len(Slopes) is %d, want one for each of %d heads", len(p.slopes), p.heads)
 	}
@@ -215,7 +218,9 @@ func (p *plan) checkMemory() error {
 		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), views.ExtentOfSlice("LSE", p.lse),
 		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q),
 		extentOf("Mask", &p.mask), extentOf("Blocks", &p.blocked), extentOf("Keys", &p.lists),
-		extentOf("Bias", &p.bias),
+		extentOf("Bias", &p.bias), extentOf("Distance.Query", &p.distant.Query),
+		extentOf("Distance.Key", &p.distant.Key),
+		views.ExtentOfSlice("Distance.Buckets", p.distant.Buckets),
 		views.ExtentOfSlice("Slopes", p.slopes), views.ExtentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
@@ -223,6 +228,8 @@ func (p *plan) checkMemory() error {
 		operand.Address(p.k.Data, 0), operand.Address(p.v.Data, 0), operand.Address(p.q.Data, 0),
 		operand.Address(p.mask.Data, 0), operand.Address(p.blocked.Data, 0),
 		operand.Address(p.lists.Data, 0), operand.Address(p.bias.Data, 0),
+		operand.Address(p.distant.Query.Data, 0), operand.Address(p.distant.Key.Data, 0),
+		operand.Address(p.distant.Buckets, 0),
 		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
 		all[i].Begin = at
@@ -279,7 +286,8 @@ func (p *plan) initScalars(opt *Options) error {
 		return fail(ErrOption, "Softcap is %v with a Scale of %v, want more: Scale/Softcap overflows",
 			p.softcap, p.scoreScale)
 	}
-	if p.natural = p.softcap > 0 || p.bias.Data != nil || p.slopes != nil; p.natural {
+	p.biased = p.bias.Data != nil || !p.distant.none()
+	if p.natural = p.softcap > 0 || p.biased || p.slopes != nil; p.natural {
 		p.unit = 1
 	} else {
 		p.unit = p.scoreScale
@@ -369,8 +377,9 @@ func apart(a, b *Tensor, aEnd, bEnd int) bool {
 // onlyScalars reports that only numeric options are given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Keys.none() && o.Bias.none() &&
-		o.Weights.none() && o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil &&
-		o.QueryLens == nil && o.KeyLens == nil && o.Documents == nil && o.KeyDocuments == nil
+		o.Weights.none() && o.Distance.none() && o.Slopes == nil && o.Sinks == nil && o.LSE == nil &&
+		o.Tree == nil && o.QueryLens == nil && o.KeyLens == nil && o.Documents == nil &&
+		o.KeyDocuments == nil
 }
 
 // compact returns the index after the last element of a valid view without repeated elements:

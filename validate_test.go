@@ -487,7 +487,8 @@ func TestQuickValidKnowsAllOptions(t *testing.T) {
 	values := map[string]any{
 		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": Window{2, 3},
 		"Softcap": float32(5), "Mask": Mask{B: 1}, "Blocks": Mask{B: 1}, "Bias": Tensor{B: 1},
-		"Slopes": []float32{1}, "Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1},
+		"Distance": Distance{Buckets: []int32{0}},
+		"Slopes":   []float32{1}, "Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1},
 		"Documents": []int{1}, "KeyDocuments": []int{1}, "LSE": []float32{1}, "Tree": []int{-1, 0},
 		"Keys":    View[int32]{B: 1},
 		"Weights": Tensor{B: 1}, "Integers": true, "BFloat16": true,

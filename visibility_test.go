@@ -33,6 +33,7 @@ var hiders = []hider{
 	{"Mask", (*composition).hideByMask},
 	{"Blocks", (*composition).hideByBlocks},
 	{"Bias", (*composition).hideByBias},
+	{"Distance", (*composition).hideByDistance},
 }
 
 type hider struct {
@@ -121,7 +122,7 @@ func (c *composition) drawScores(r *rand.Rand) {
 // only if nothing else changes scores.
 func (c *composition) drawSlopes(r *rand.Rand) {
 	o := &c.opt
-	if o.Tree != nil || !o.Keys.none() && !o.Bias.none() {
+	if o.Tree != nil || !o.Keys.none() && !(o.Bias.none() && o.Distance.none()) {
 		return
 	}
 	if o.Slopes = tensor(r, normal, 1, 1, 1, c.q.H).Data; !o.Keys.none() {
@@ -337,10 +338,18 @@ func (c *composition) hideByBias(r *rand.Rand) {
 	c.hide(func(b, h, i, j int) bool { return bias.Row(b%bias.B, h%bias.H, i)[j] == negInf })
 }
 
-// expanded is the problem with one mask. What a bias hides is 0 in it, and slopes count from an
-// offset, but in documents, each of which has its own.
+// hideByDistance draws numbers by distance, some of which are −Inf.
+func (c *composition) hideByDistance(r *rand.Rand) {
+	c.opt.Distance = randomDistance(r, normal, c.q.B, c.q.H, c.q.L, c.k.L)
+	bias := c.opt.biasOfDistance(c.q.B, c.q.H, c.q.L, c.k.L)
+	c.hide(func(b, h, i, j int) bool { return bias.row(b, h, i)[j] == negInf })
+}
+
+// expanded is the problem with one mask, and one bias in place of numbers by distance. What a bias
+// hides is 0 in it, and slopes count from an offset, but in documents, each of which has its own.
 func (c *composition) expanded() *problem {
 	x := *c.problem
+	x.opt = x.opt.withoutDistance(c.q.B, c.q.H, c.q.L, c.k.L)
 	o := &x.opt
 	if aligned := o.Causal == BottomRight && o.Slopes != nil; aligned && o.Documents == nil {
 		o.Offset, o.Causal = c.k.L-c.q.L, Full
@@ -384,10 +393,11 @@ func (c *composition) poisoned(poison float32) *problem {
 			fillWith(x.v.row(b, kv, j), poison)
 		}
 	}
+	c.poisonDistance(&x)
 	if x.opt.Bias.none() {
 		return &x
 	}
-	bias := x.opt.Bias
+	bias, sum := x.opt.Bias, c.opt.withoutDistance(c.q.B, c.q.H, c.q.L, c.k.L).Bias
 	bias.Data = slices.Clone(bias.Data)
 	for i, e := range bias.Data {
 		if e != negInf {
@@ -398,13 +408,39 @@ func (c *composition) poisoned(poison float32) *problem {
 		b, h, i := at/c.seen.L/c.seen.H, at/c.seen.L%c.seen.H, at%c.seen.L
 		to, from := bias.Row(b%bias.B, h%bias.H, i), x.opt.Bias.Row(b%bias.B, h%bias.H, i)
 		for j, seen := range c.seen.row(b, h, i) {
-			if seen {
+			if seen || sum.Row(b%sum.B, h%sum.H, i)[j] == negInf {
 				to[j] = from[j]
 			}
 		}
 	}
 	x.opt.Bias = bias
 	return &x
+}
+
+// poisonDistance makes numbers NaN that are of no pair that is seen.
+func (c *composition) poisonDistance(x *problem) {
+	o := &x.opt
+	if o.Distance.none() {
+		return
+	}
+	bias := o.biasOfDistance(c.q.B, c.q.H, c.q.L, c.k.L)
+	for at, t := range []*Tensor{&o.Distance.Query, &o.Distance.Key} {
+		if t.none() {
+			continue
+		}
+		from := *t
+		t.Data = nans(len(t.Data))
+		for n := range c.seen.B * c.seen.H * c.seen.L {
+			b, h, i := n/c.seen.L/c.seen.H, n/c.seen.L%c.seen.H, n%c.seen.L
+			for j, seen := range c.seen.row(b, h, i) {
+				d, together := o.distance(b, i, j, c.q.L, c.k.L)
+				if together && (seen || bias.row(b, h, i)[j] == negInf) {
+					row, bucket := []int{i, j}[at]%t.L, o.Distance.bucket(d)
+					t.row(b%t.B, h%t.H, row)[bucket] = from.row(b%t.B, h%t.H, row)[bucket]
+				}
+			}
+		}
+	}
 }
 
 // poisonLists makes lists of queries that do not exist no lists of keys.
@@ -444,6 +480,8 @@ func (c *composition) takes(way string) bool {
 	switch {
 	case c.opt.Documents != nil:
 		return way == "Attend" || way == "Pool"
+	case overSequences(way) && !c.opt.Distance.Key.none():
+		return false
 	case c.opt.Keys.none():
 		return true
 	case overSequences(way):

@@ -25,7 +25,7 @@ func (g *Geometry) Extent(name string, bytes uintptr) Extent {
 }
 
 // ExtentOfSlice describes a plain slice.
-func ExtentOfSlice(name string, s []float32) Extent {
+func ExtentOfSlice[T float32 | int32](name string, s []T) Extent {
 	return Extent{Name: name, Size: 4 * uintptr(len(s))}
 }
 

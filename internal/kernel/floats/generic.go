@@ -310,23 +310,29 @@ func alibiGeneric(s []float32, slope float32, first int) {
 }
 
 // AddBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row. Rows of bias
-// are stride apart; they apply to every step-th row of s.
+// are stride apart; they apply to every step-th row of s. With a negative stride bias begins with
+// the last row.
 func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
+	first := firstRow(rows, stride)
 	for r := range rows {
-		for j, e := range bias[r*stride:][:n] {
+		for j, e := range bias[first+r*stride:][:n] {
 			at := &s[r*step*kernel.Block+j]
 			*at = f32.FMA(*at, u, e)
 		}
 	}
 }
 
+// firstRow returns the offset of the first of some rows that are stride apart.
+func firstRow(rows, stride int) int { return max(0, -stride*(rows-1)) }
+
 // MaskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hid a key and
 // whether some bias is neither −Inf nor ±0. Rows are n keys, the first of which is key lo of the
-// block; they apply to every step-th row of visible.
+// block; they apply to every step-th row of visible. A negative stride is as in AddBias.
 func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
+	first := firstRow(rows, stride)
 	for r := range rows {
-		for j, e := range bias[r*stride:][:n] {
+		for j, e := range bias[first+r*stride:][:n] {
 			if e == kernel.NegInf {
 				visible[r*step] &^= 1 << (lo + j)
 				hides = true

@@ -303,22 +303,22 @@ func ScaleAddColumns(isa tuning.ISA, s, f, bias []float32, rows, stride, n int) 
 
 func AddBias(isa tuning.ISA, s, bias []float32, rows, step, stride, n int, u float32) {
 	operand.UpdatesRows(s, rows, step*kernel.Block, n)
-	operand.ReadsRows(bias, rows, stride, n)
+	operand.ReadsRows(bias, rows, max(stride, -stride), n)
 	if !isa.SIMD() || rows == 0 || n == 0 {
 		addBiasGeneric(s, bias, rows, step, stride, n, u)
 		return
 	}
-	addBiasSIMD(&s[0], &bias[0], rows, step, stride, n, u)
+	addBiasSIMD(&s[0], &bias[firstRow(rows, stride)], rows, step, stride, n, u)
 }
 
 func MaskBias(isa tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
-	operand.ReadsRows(bias, rows, stride, n)
+	operand.ReadsRows(bias, rows, max(stride, -stride), n)
 	operand.UpdatesRows(visible, rows, step, 1)
 	if !isa.SIMD() || rows == 0 || n == 0 {
 		return maskBiasGeneric(bias, visible, rows, step, stride, lo, n)
 	}
-	return maskBiasSIMD(&bias[0], &visible[0], rows, step, stride, lo, n)
+	return maskBiasSIMD(&bias[firstRow(rows, stride)], &visible[0], rows, step, stride, lo, n)
 }
 
 func MaskKeys(isa tuning.ISA, mask []bool, visible []uint64, rows, step, stride, lo,
