@@ -461,9 +461,13 @@ func entryOf(x Tensor, b, n int) Tensor {
 	return x
 }
 
-// sideBySide is the first rows of each batch entry, one after another, d elements of each.
+// sideBySide is the first rows of each batch entry, one after another, d elements of each. A single
+// row for all queries of one entry stays one.
 func sideBySide[T any](x View[T], lens []int, heads, d int) View[T] {
 	n := 0
+	if len(lens) == 1 && x.L == 1 {
+		lens = []int{min(lens[0], 1)}
+	}
 	for _, l := range lens {
 		n += l
 	}
@@ -472,7 +476,7 @@ func sideBySide[T any](x View[T], lens []int, heads, d int) View[T] {
 	for b, l := range lens {
 		for h := range heads {
 			for i := range l {
-				copy(y.Row(0, h, at+i), x.Row(b%x.B, h, i)[:d])
+				copy(y.Row(0, h, at+i), x.Row(b%x.B, h, min(i, x.L-1))[:d])
 			}
 		}
 		at += l

@@ -77,11 +77,11 @@ type Options struct {
 	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes; Scale/c must
 	// be finite. 0 is none.
 	Softcap float32
-	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query. The zero
-	// View is none.
+	// Mask [B or 1, H or 1, Lq or 1, Lk]: keys whose element is false do not exist for the query. A
+	// dimension of 1 stands for all: [B, 1, 1, Lk] masks padding. The zero View is none.
 	Mask Mask
-	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key. The zero View
-	// is none.
+	// Bias [B or 1, H or 1, Lq or 1, Lk] is added to the scaled scores. −Inf masks the key. The zero
+	// View is none.
 	Bias Tensor
 	// Distance adds numbers by the distance of key and query. The zero value adds none.
 	Distance Distance

@@ -332,7 +332,8 @@ func TestStateErrors(t *testing.T) {
 		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape,
 			"v.D is 3, want the state's 4"},
 		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: good}), ErrShape,
-			"Bias is [1 2 3 4], want [1, 2 or 1, 3, 5]"},
+			"Bias is [1 2 3 4], want [1, 2 or 1, 3 or 1, 5]; a stride of attn.Broadcast repeats " +
+				"elements, too"},
 		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}),
 			ErrLength, "KeyLens[0] is 6, want 0 to 5"},
 		{"too many keys", full.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrLength,

@@ -1,9 +1,9 @@
 package attn
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
@@ -178,7 +178,7 @@ func (p *plan) empty() bool { return p.batch == 0 || p.heads == 0 || p.lq == 0 }
 // initPairs validates the options that have an element for each pair of query and key.
 func (p *plan) initPairs(opt *Options) error {
 	if !opt.Mask.none() {
-		if err := checkPairs("Mask", &p.mask, p, true); err != nil {
+		if err := checkPairs("Mask", &p.mask, p, 3, p.lq, p.lk); err != nil {
 			return err
 		}
 	}
@@ -187,12 +187,12 @@ func (p *plan) initPairs(opt *Options) error {
 		if p.sequences != nil {
 			rows = p.sequences.blockRows
 		}
-		if err := checkOptionView("Blocks", &p.blocked, p, true, rows, (p.lk+Block-1)/Block); err != nil {
+		if err := checkPairs("Blocks", &p.blocked, p, 2, rows, (p.lk+Block-1)/Block); err != nil {
 			return err
 		}
 	}
 	if !opt.Bias.none() {
-		if err := checkPairs("Bias", &p.bias, p, true); err != nil {
+		if err := checkPairs("Bias", &p.bias, p, 3, p.lq, p.lk); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (p *plan) initPairs(opt *Options) error {
 	if !opt.Keys.none() {
 		keys = p.lists.D
 	}
-	if err := checkOptionView("Weights", &p.weights, p, false, p.lq, keys); err != nil {
+	if err := checkPairs("Weights", &p.weights, p, 0, p.lq, keys); err != nil {
 		return err
 	}
 	if keys == 0 {
@@ -306,16 +306,9 @@ func (p *plan) initLengths() error {
 	return views.CheckLengths("KeyLens", p.keyLens, p.batch, p.lk)
 }
 
-// checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a batch or head
-// dimension of 1 stands for all, and its stride becomes 0.
-func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
-	return checkOptionView(name, v, p, broadcast, p.lq, p.lk)
-}
-
-// checkOptionView is checkPairs for other numbers of rows and columns.
-func checkOptionView[T any](
-	name string, v *View[T], p *plan, broadcast bool, rows, cols int,
-) error {
+// checkPairs validates an argument for pairs of some rows and columns. In its first dimensions, as
+// many as repeats says, a length of 1 stands for all, and the stride becomes 0.
+func checkPairs[T any](name string, v *View[T], p *plan, repeats, rows, cols int) error {
 	view := *v
 	if cols == 0 && v.D == 0 { // no keys: like other empty views
 		view.L, view.D = 0, 1
@@ -324,21 +317,41 @@ func checkOptionView[T any](
 		return err
 	}
 	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
-	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
-	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != rows || v.D != cols {
-		want := fmt.Sprintf("[%d %d %d %d]", p.batch, p.heads, rows, cols)
-		if broadcast {
-			want = fmt.Sprintf("[%s, %s, %d, %d]", views.OrOne(p.batch), views.OrOne(p.heads), rows, cols)
-		}
-		return fail(ErrShape, "%s is [%d %d %d %d], want %s", name, v.B, v.H, v.L, v.D, want)
+	want, fits := [3]int{p.batch, p.heads, rows}, v.D == cols
+	for i, n := range [3]int{v.B, v.H, v.L} {
+		fits = fits && (n == want[i] || i < repeats && n == 1)
 	}
-	if oneB {
+	if !fits {
+		return errPairs(name, [4]int{v.B, v.H, v.L, v.D}, want, repeats, cols)
+	}
+	if repeats > 0 && v.B == 1 {
 		v.SB = 0
 	}
-	if oneH {
+	if repeats > 1 && v.H == 1 {
 		v.SH = 0
 	}
+	if repeats > 2 && v.L == 1 {
+		v.SL = 0
+	}
 	return nil
+}
+
+func errPairs(name string, is [4]int, want [3]int, repeats, cols int) error {
+	if repeats == 0 {
+		return fail(ErrShape, "%s is %d, want [%d %d %d %d]", name, is, want[0], want[1], want[2], cols)
+	}
+	var each [3]string
+	for i, n := range want {
+		if each[i] = strconv.Itoa(n); i < repeats {
+			each[i] = views.OrOne(n)
+		}
+	}
+	more := ""
+	if repeats == len(each) {
+		more = "; a stride of attn.Broadcast repeats elements, too"
+	}
+	return fail(ErrShape, "%s is %d, want [%s, %s, %s, %d]%s", name, is, each[0], each[1], each[2],
+		cols, more)
 }
 
 // quickValid reports that a call's views are certain to pass the thorough checks, and that no

@@ -50,7 +50,7 @@ type misuse struct {
 func says(parts ...string) []string { return parts }
 
 // pairShape is the shape of options that may be one for all.
-const pairShape = "[2 or 1, 4 or 1, 3, 7]"
+const pairShape = "[2 or 1, 4 or 1, 3 or 1, 7]; a stride of attn.Broadcast repeats"
 
 var misuses = []misuse{
 	{"v.B", func(c *call) { c.v.B = 1 }, ErrShape, says("v", "[1 2 7", "[2 2 7")},
@@ -137,7 +137,7 @@ var misuses = []misuse{
 		c.opt.Mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
 	}, ErrShape, says("Mask", "[3 4 3 7]", pairShape)},
 	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", pairShape)},
-	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", pairShape)},
+	{"Mask.L", func(c *call) { c.opt.Mask.L = 2 }, ErrShape, says("Mask", "[2 4 2 7]", pairShape)},
 	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", pairShape)},
 	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", pairShape)},
 	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", pairShape)},
@@ -545,7 +545,10 @@ func TestErrorTexts(t *testing.T) {
 		text      string
 	}{
 		{attend(Options{Mask: Mask{Data: make([]bool, 18), B: 1, H: 2, L: 3, D: 3}}), ErrShape,
-			"Mask is [1 2 3 3], want [1, 4 or 1, 3, 3]"},
+			"Mask is [1 2 3 3], want [1, 4 or 1, 3 or 1, 3]; a stride of attn.Broadcast repeats " +
+				"elements, too"},
+		{attend(Options{Blocks: Mask{Data: make([]bool, 2), B: 1, H: 2, L: 1, D: 1}}), ErrShape,
+			"Blocks is [1 2 1 1], want [1, 4 or 1, 1, 1]"},
 		{attend(Options{Weights: zeros(1, 2, 3, 3)}), ErrShape,
 			"Weights is [1 2 3 3], want [1 4 3 3]"},
 		{attend(Options{Keys: View[int32]{Data: make([]int32, 6), B: 1, H: 2, L: 3, D: 1}}), ErrShape,

@@ -301,6 +301,67 @@ func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int,
 	return x
 }
 
+// One row of a mask and of a bias stands for all queries, however a call computes: the bits are
+// those of a row for each.
+func TestOneRowOfPairs(t *testing.T) {
+	shareSmallCalls(t)
+	shapes := []shape{{2, 2, 1, 3, 70, 8, 8}, {1, 2, 2, 1, 200, 16, 8}, {2, 1, 4, 9, 130, 8, 16},
+		{1, 1, 1, 1, 1, 4, 4}, {2, 2, 2, 70, 90, 8, 8}, {1, 1, 2, 40, 1100, 8, 8}}
+	forEach(t, func(t *testing.T) {
+		r := random("one row of pairs")
+		for i := range 4 * len(shapes) {
+			s := shapes[i%len(shapes)]
+			p := newProblem(r, normal, s)
+			h, o, one := p.q.H, &p.opt, Options{}
+			o.drawProducts(r)
+			if i%3 > 0 {
+				one.Mask, o.Mask = rowForAll(oneOr(r, s.b), oneOr(r, h), s.lk, s.lq, func() bool {
+					return r.IntN(3) > 0
+				})
+			}
+			if i%3 < 2 {
+				one.Bias, o.Bias = rowForAll(oneOr(r, s.b), oneOr(r, h), s.lk, s.lq, func() float32 {
+					return []float32{float32(r.NormFloat64()), negInf}[r.IntN(4)/3]
+				})
+			}
+			tries := ways
+			switch n := r.IntN(4); {
+			case n == 0 && s.b == 1:
+				o.Documents, o.KeyDocuments = []int{s.lq / 2, s.lq - s.lq/2}, []int{s.lk / 3, s.lk - s.lk/3}
+				tries = []way{{"Attend", Attend}, {"Pool", attendPooled}}
+			case n == 1:
+				o.Keys = View[int32]{Data: []int32{0, int32(s.lk) - 1}, B: 1, H: 1, L: s.lq,
+					D: min(2, s.lk), SL: Broadcast}
+				tries = []way{{"Attend", Attend}, {"Pool", attendPooled}, {"Cache", attendCached}}
+			case n == 2:
+				o.Causal = BottomRight
+			}
+			want := p.solve(t, Attend)
+			for _, w := range tries {
+				got := p.solve(t, func(dst, q, k, v Tensor, o *Options) error {
+					own := *o
+					own.Mask, own.Bias = one.Mask, one.Bias
+					return w.attend(dst, q, k, v, &own)
+				})
+				p.same(t, w.name, got, want)
+			}
+		}
+	})
+}
+
+// rowForAll is a view with one row for all queries, and one with a copy for each.
+func rowForAll[T any](b, h, cols, rows int, of func() T) (one, all View[T]) {
+	one = BHLD(make([]T, b*h*cols), b, h, 1, cols)
+	for i := range one.Data {
+		one.Data[i] = of()
+	}
+	all = BHLD(make([]T, b*h*rows*cols), b, h, rows, cols)
+	for at := range b * h * rows {
+		copy(all.row(at/rows/h, at/rows%h, at%rows), one.row(at/rows/h, at/rows%h, 0))
+	}
+	return one, all
+}
+
 func (c *composition) hideByMask(r *rand.Rand) {
 	mask := drawPairs(c, r, c.q.L, c.k.L, patternOfHeads(r, c.q.H, c.q.L, c.k.L))
 	c.opt.Mask = mask

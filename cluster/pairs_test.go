@@ -99,6 +99,8 @@ func TestPairsGoInMessages(t *testing.T) {
 		"bias":   {Bias: b.tensorOf(4, 6, keys)},
 		"shared": {Bias: b.tensorOf(1, 6, keys), Causal: attn.BottomRight},
 		"mask":   {Mask: attn.BHLD(b.flags(4*6*keys, 0.5), 1, 4, 6, keys), Bias: b.tensorOf(4, 6, keys)},
+		"one row for all queries": {Mask: attn.BHLD(b.flags(keys, 0.5), 1, 1, 1, keys),
+			Bias: b.tensorOf(4, 1, keys)},
 	} {
 		seen.begin()
 		x.attend(0, 6, o)

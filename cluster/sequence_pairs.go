@@ -19,6 +19,8 @@ func (c *call) checkPairs() error {
 	if none(mask) && none(bias) && none(blocks) {
 		return nil
 	}
+	repeatRow(mask, c.q.L)
+	repeatRow(bias, c.q.L)
 	if err := cmp.Or(checkPairShape(c, "Mask", mask, c.q.L, c.keys),
 		checkPairShape(c, "Bias", bias, c.q.L, c.keys),
 		checkPairShape(c, "Blocks", blocks, blocksOf(c.q.L), blocksOf(c.keys))); err != nil {
@@ -37,12 +39,23 @@ func (c *call) checkPairs() error {
 	return s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks})
 }
 
+// repeatRow makes a view with one row for several queries repeat it.
+func repeatRow[T any](x *attn.View[T], queries int) {
+	if x.L != 1 || queries == 1 {
+		return
+	}
+	if x.SB|x.SH|x.SL == 0 {
+		x.SB, x.SH, _ = x.Strides()
+	}
+	x.L, x.SL = queries, attn.Broadcast
+}
+
 func checkPairShape[T any](c *call, name string, x *attn.View[T], rows, width int) error {
 	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == width {
 		return nil
 	}
-	return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, x.B, x.H, x.L,
-		x.D, c.q.H, rows, width)
+	return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1, 1 or %d, %d, %d]; a stride of "+
+		"attn.Broadcast repeats elements, too", name, x.B, x.H, x.L, x.D, c.q.H, rows, width)
 }
 
 // pairs returns the heads of Mask, Bias and Blocks.
