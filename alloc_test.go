@@ -78,6 +78,13 @@ var hotPaths = []struct {
 		Softmax(dst[:], x[:])
 		return use32(dst[0])
 	}},
+	{"Widen", func() error {
+		var dst [100]float32
+		var src [100]uint16
+		Narrow(src[:], dst[:], F16)
+		Widen(dst[:], src[:], BF16)
+		return use32(dst[0])
+	}},
 	{"LogSumExp", func() error {
 		var x [100]float32
 		return use32(LogSumExp(x[:]))

@@ -61,7 +61,7 @@ func sliceCalls(*testing.T) []longCall {
 	const n = 1 << 23
 	x, y := tensor(random("stops"), normal, 1, 1, 1, n).Data, make([]float32, n)
 	none := slices.Repeat([]float32{negInf}, n)
-	few, many := make([]int32, 8), make([]int32, n/8)
+	few, many, halves := make([]int32, 8), make([]int32, n/8), make([]uint16, n)
 	return []longCall{
 		{"Dot", "", always(func() { Dot(x, x) })},
 		{"Max", "", always(func() { Max(x) })},
@@ -70,6 +70,8 @@ func sliceCalls(*testing.T) []longCall {
 		{"Softmax", "", always(func() { Softmax(y, x) })},
 		{"Softmax", "nothing", always(func() { Softmax(y, none) })},
 		{"LogSumExp", "", always(func() { LogSumExp(x) })},
+		{"Widen", "", always(func() { Widen(y, halves, F16) })},
+		{"Narrow", "", always(func() { Narrow(halves, x, F16) })},
 		{"TopK", "few", always(func() { TopK(few, x) })},
 		{"TopK", "many", always(func() { TopK(many, x) })},
 	}

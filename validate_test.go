@@ -407,6 +407,8 @@ func TestPrimitivesPanicOnLengths(t *testing.T) {
 		"Exp":     func() { Exp(short, long) },
 		"ExpSum":  func() { ExpSum(long, short, 0) },
 		"Softmax": func() { Softmax(long, short) },
+		"Widen":   func() { Widen(long, make([]uint16, 3), F16) },
+		"Narrow":  func() { Narrow(make([]uint16, 3), long, F16) },
 	} {
 		func() {
 			defer func() {

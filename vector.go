@@ -5,7 +5,9 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/topk"
 )
@@ -73,6 +75,28 @@ func TopK(dst []int32, scores []float32) int {
 	}
 	topk.Indices(dst[:n], scores)
 	return n
+}
+
+// Widen sets dst_i to the number whose bits in F16 or BF16 src_i is, exactly. It panics if the
+// lengths differ, and for another format.
+func Widen(dst []float32, src []uint16, f Format) {
+	sameLength("Widen", "dst", len(dst), "src", len(src))
+	mustBeHalf("Widen", f)
+	narrow.WidenSlice(tuned.ISA, kernel.Format(f), dst, src)
+}
+
+// Narrow sets dst_i to the bits of src_i in F16 or BF16, rounded to nearest, ties to even: ±Inf
+// beyond the format's range. It panics if the lengths differ, and for another format.
+func Narrow(dst []uint16, src []float32, f Format) {
+	sameLength("Narrow", "dst", len(dst), "src", len(src))
+	mustBeHalf("Narrow", f)
+	narrow.Narrow(tuned.ISA, kernel.Format(f), dst, src)
+}
+
+func mustBeHalf(function string, f Format) {
+	if f != F16 && f != BF16 {
+		panic(fmt.Sprintf("attn: %s: f is %v, want F16 or BF16", function, f))
+	}
 }
 
 func sameLength(f, a string, n int, b string, m int) {

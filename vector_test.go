@@ -3,6 +3,7 @@ package attn
 import (
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -78,6 +79,47 @@ func TestLogSumExpExactValues(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Every number of 16 bits is widened exactly and comes back; numbers between are rounded to the
+// nearest one.
+func TestWidenAndNarrow(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		src, back := make([]uint16, 1<<16), make([]uint16, 1<<16)
+		for i := range src {
+			src[i] = uint16(i)
+		}
+		for _, f := range []Format{F16, BF16} {
+			for _, n := range []int{0, 1, 15, 33, len(src)} {
+				wide := make([]float32, n)
+				Widen(wide, src[:n], f)
+				Narrow(back[:n], wide, f)
+				for i, e := range wide {
+					want := f32.FromBF16(src[i])
+					if f == F16 {
+						want = f32.FromF16(src[i])
+					}
+					if !sameBits(e, want) || e == e && back[i] != src[i] {
+						t.Fatalf("%v %#04x is %v and then %#04x, want %v", f, src[i], e, back[i], want)
+					}
+				}
+			}
+		}
+		x := []float32{1 + 0x1p-11, 1 + 0x3p-11, 65520, -0x1p-25, 1 + 0x1p-8, 1 + 0x3p-8}
+		got := make([]uint16, 2*len(x))
+		Narrow(got[:len(x)], x, F16)
+		Narrow(got[len(x):], x, BF16)
+		if want := []uint16{0x3c00, 0x3c02, 0x7c00, 0x8000, 0x3c04, 0x3c0c, 0x3f80, 0x3f80, 0x4780,
+			0xb300, 0x3f80, 0x3f82}; !slices.Equal(got, want) {
+			t.Errorf("%v are %#04x, want %#04x", x, got, want)
+		}
+	})
+	defer func() {
+		if text := fmt.Sprint(recover()); text != "attn: Narrow: f is I8, want F16 or BF16" {
+			t.Errorf("the panic is %q", text)
+		}
+	}()
+	Narrow(nil, nil, I8)
 }
 
 // TopK selects as many as there are, and leaves what is behind them in dst. Their order is tested

@@ -34,6 +34,7 @@ func calls(t testing.TB, r *rand.Rand, d, positions int) []call {
 			return LayerNorm(p, dst, a, weight, bias, 1e-6)
 		}},
 		{"Add", Add},
+		{"Softmax", func(p *attn.Pool, dst, a, _ attn.Tensor) error { return Softmax(p, dst, a) }},
 		{"AddRMSNorm", func(p *attn.Pool, dst, a, b attn.Tensor) error {
 			return AddRMSNorm(p, dst, a, a, b, weight, 1e-6)
 		}},
@@ -156,6 +157,7 @@ func TestAllocations(t *testing.T) {
 var goldenHashes = map[string]string{
 	"":              "f9d8125afac5c8812903a9c0bf8f4077d3f094a2d3a9037730df22fcab58b4a3",
 	"QuickGELU":     "4249ccdc40d30459e645460fe0d0a2eb3562d0e529d04cafd6301cb135765318",
+	"Softmax":       "e2de93a0f649b2685fe2ed2533343237b853eb637d955ee5057c2b6695174aa5",
 	"Rope.Sections": "f622841a7391709f43a591a145c10719b46c8a3d44a768476d5c30e856a8c5c9",
 }
 

@@ -146,6 +146,20 @@ func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) 
 	return j.run(p)
 }
 
+// Softmax computes [attn.Softmax] of each row: a row without an element above −Inf becomes zeros.
+func Softmax(p *attn.Pool, dst, x attn.Tensor) (err error) {
+	defer views.NameFunction("nn.Softmax", &err)
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation = softmax
+	copy(j.all[:], all[:])
+	j.byRows()
+	return j.run(p)
+}
+
 // activateRow is Activate of a piece of a row.
 func activateRow(dst, x []float32, a Activation, ahead elements.Ahead) {
 	if a != None {

@@ -116,6 +116,26 @@ func TestGateClamped(t *testing.T) {
 	})
 }
 
+// Each row is attn.Softmax of it, also in place.
+func TestSoftmax(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	for _, d := range lengths() {
+		x := randomTensor(r, 2, 1, 3, d)
+		for i := range x.Row(0, 0, 1) {
+			x.Row(0, 0, 1)[i] = -inf
+		}
+		want := make([]float32, len(x.Data))
+		for i := range 6 {
+			attn.Softmax(want[i*d:][:d], x.Data[i*d:][:d])
+		}
+		got := zeros(2, 1, 3, d)
+		must(t, Softmax(nil, got, x))
+		sameBits(t, "Softmax", got.Data, want)
+		must(t, Softmax(nil, x, x))
+		sameBits(t, "Softmax in place", x.Data, want)
+	}
+}
+
 // Biases and views of any strides add as rows do.
 func TestAddViews(t *testing.T) {
 	forEachISA(t, func(t *testing.T) {

@@ -28,6 +28,7 @@ const (
 	gateActivated
 	gateClamped
 	rotate
+	softmax
 	convolve
 )
 
@@ -199,5 +200,7 @@ func (j *job) unit(b, h, l, piece int, ahead elements.Ahead) {
 		elements.GateClamped(isa, x[0], x[1], x[2], j.alpha, j.limit, ahead)
 	case rotate:
 		j.rotateRow(x[0], x[1], b, l)
+	case softmax:
+		attn.Softmax(x[0], x[1])
 	}
 }

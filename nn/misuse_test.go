@@ -54,6 +54,8 @@ func TestMisuse(t *testing.T) {
 		{LayerNorm(nil, dst, x, nil, dst.Data[:d], 0), attn.ErrOverlap, "dst overlaps bias"},
 		{Add(nil, dst, x, wrong), attn.ErrShape, "want [1 1 3 8] as a is"},
 		{Add(nil, second, x, first), attn.ErrOverlap, "dst overlaps b"},
+		{Softmax(nil, dst, wrong), attn.ErrShape, "dst is [1 1 3 8], want [1 1 3 9] as x is"},
+		{Softmax(nil, second, first), attn.ErrOverlap, "dst overlaps x"},
 		{AddRMSNorm(nil, dst, dst, x, y, nil, 0), attn.ErrOverlap,
 			"dst overlaps sum, want separate memory"},
 		{AddRMSNorm(nil, dst, repeated, x, y, nil, 0), attn.ErrStride, "sum has a stride of Broadcast"},

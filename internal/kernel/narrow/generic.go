@@ -78,6 +78,16 @@ func widenGeneric(t kernel.Format, dst []float32, v []byte, steps, stride int) {
 	}
 }
 
+func widenSliceGeneric(t kernel.Format, dst []float32, x []uint16) {
+	for i, e := range x {
+		if t == kernel.F16 {
+			dst[i] = f32.FromF16(e)
+		} else {
+			dst[i] = f32.FromBF16(e)
+		}
+	}
+}
+
 func narrowGeneric(t kernel.Format, dst []uint16, x []float32) {
 	for i, e := range x {
 		if t == kernel.F16 {

@@ -99,6 +99,21 @@ func Narrow(isa tuning.ISA, t kernel.Format, dst []uint16, x []float32) {
 	}
 }
 
+// WidenSlice is dst = x in float32, x in F16 or BF16.
+func WidenSlice(isa tuning.ISA, t kernel.Format, dst []float32, x []uint16) {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	whole := 0
+	if isa.SIMD() {
+		whole = len(x) / kernel.Panel * kernel.Panel
+	}
+	for from := 0; from < whole; from = kernel.NextPiece(from, kernel.CallElements, whole) {
+		n := min(kernel.CallElements, whole-from)
+		WidenHalves(t, &dst[from], &kernel.RawBytes(x[from:])[0], n)
+	}
+	widenSliceGeneric(t, dst[whole:], x[whole:])
+}
+
 // WidenHalves widens n elements of F16 or BF16 of checked operands, whole panels of them.
 func WidenHalves(t kernel.Format, dst *float32, v *byte, n int) {
 	if t == kernel.F16 {

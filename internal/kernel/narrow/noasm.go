@@ -23,6 +23,10 @@ func Widen(_ tuning.ISA, t kernel.Format, dst []float32, v []byte, dstStride int
 	}
 }
 
+func WidenSlice(_ tuning.ISA, t kernel.Format, dst []float32, x []uint16) {
+	widenSliceGeneric(t, dst, x)
+}
+
 func Narrow(_ tuning.ISA, t kernel.Format, dst []uint16, x []float32) {
 	narrowGeneric(t, dst, x)
 }
