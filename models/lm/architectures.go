@@ -54,6 +54,7 @@ type architecture struct {
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
+	queryScale   bool // queries are multiplied by a number that grows with the position
 	unrotated    int  // the last of each so many layers has no rotation; 0 for none
 	mixture      mixtureKind
 	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
@@ -95,11 +96,20 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}}
 		}},
-	{kind: "mistral", folder: &folderNames, activation: nn.SiLU,
+	{kind: "mistral", wrapper: "mistral3", folder: &folderNames, activation: nn.SiLU,
 		window: windowOfAll, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
 				Window: new(4096)}
+		}},
+	{kind: "ministral3", wrapper: "mistral3", gguf: "mistral3", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, pairs: true, window: windowOfAll, queryScale: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(8),
+				HeadDim: new(128), Positions: 262144, usualRope: &scaling{Type: "yarn", Theta: new(1e6),
+					Factor: 16, Original: 16384, Fast: 32, Slow: 1, Scale: new(1.0), ScaleOfAll: new(1.0),
+					QueryScale: new(0.1)}}
 		}},
 	{kind: "mixtral", gguf: "llama", folder: &mixtralNames, file: &ggufMoENames, activation: nn.SiLU,
 		pairs: true, window: windowOfAll, scoreCap: -1, logitCap: -1, mixture: wideExperts,
@@ -283,6 +293,17 @@ func architectureOf(key, value string, names ...func(*architecture) string) (*ar
 func (a *architecture) withExperts() *architecture {
 	for i := range architectures {
 		if b := &architectures[i]; b.gguf == a.gguf && b.mixture != noExperts {
+			return b
+		}
+	}
+	return a
+}
+
+// withText returns the kind of a model for texts next to one for images, of those with the same
+// wrapper.
+func (a *architecture) withText(kind string) *architecture {
+	for i := range architectures {
+		if b := &architectures[i]; b.wrapper == a.wrapper && b.kind == kind {
 			return b
 		}
 	}

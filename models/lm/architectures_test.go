@@ -354,6 +354,36 @@ var archCases = []archCase{
 		r.normalized = false
 		return f
 	}},
+	{name: "ministral3", folder: ministralFolder},
+	{name: "ministral3 beside images", folder: func(f *fake, r *reference) {
+		ministralFolder(f, r)
+		wrap(f, "mistral3", "Mistral3ForConditionalGeneration", "language_model.model.")
+		f.config["spatial_merge_size"], f.config["vision_feature_layer"] = 2, -1
+	}},
+	{name: "mistral beside images", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["sliding_window"] = "mistral", nil
+		wrap(f, "mistral3", "Mistral3ForConditionalGeneration", "language_model.model.")
+	}},
+	{name: "ministral3, what is usual", folder: func(f *fake, r *reference) {
+		f.config["model_type"] = "ministral3"
+		delete(f.config, "rope_theta")
+		r.theta, r.yarn, r.factor, r.original, r.magnitude = 1e6, true, 16, 16384, 1
+	}},
+	{name: "ministral3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "mistral3", one("Q8_0"))
+		f.pair()
+		f.Set("mistral3.attention.key_length", uint32(16))
+		f.Set("mistral3.attention.value_length", uint32(16))
+		f.Set("mistral3.attention.temperature_scale", float32(0.5))
+		f.Set("mistral3.attention.temperature_length", uint32(16))
+		f.Set("mistral3.rope.scaling.type", "yarn")
+		f.Set("mistral3.rope.scaling.factor", float32(4))
+		f.Set("mistral3.rope.scaling.original_context_length", uint32(16))
+		f.Set("mistral3.rope.scaling.yarn_log_multiplier", float32(1))
+		r.head, r.queryScale = 16, 0.5
+		r.yarn, r.factor, r.original, r.magnitude = true, 4, 16, 1
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -484,6 +514,16 @@ func glmMoEGGUF(r *reference) *fakeGGUF {
 	}
 	r.normalized, r.routeScale, r.rotated = true, 1.5, 8
 	return f
+}
+
+// ministralFolder has queries that grow with their positions.
+func ministralFolder(f *fake, r *reference) {
+	f.config["model_type"] = "ministral3"
+	delete(f.config, "rope_theta")
+	f.config["rope_parameters"] = map[string]any{"type": "yarn", "rope_type": "yarn",
+		"rope_theta": 500, "factor": 4, "original_max_position_embeddings": 16, "beta_fast": 32,
+		"beta_slow": 1, "mscale": 1, "mscale_all_dim": 1, "llama_4_scaling_beta": 0.5}
+	r.queryScale, r.yarn, r.factor, r.original, r.magnitude = 0.5, true, 4, 16, 1
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.
@@ -970,6 +1010,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	glmMoE := func(f *fake) { glmMoEFolder(f, &reference{}) }
+	ministral := func(f *fake) { ministralFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -1054,6 +1095,10 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{glmMoE, "num_experts_per_tok", 6, "is 6, want at most n_routed_experts, 5"},
 		{glmMoE, "num_experts", 5, "is 5, want no such key for model_type glm4_moe"},
 		{moe, "routed_scaling_factor", 2, "is 2, want no such key for model_type qwen2_moe"},
+		{nil, "rope_parameters", map[string]any{"llama_4_scaling_beta": 0.1},
+			"has llama_4_scaling_beta 0.1, want it only for ministral3"},
+		{ministral, "rope_parameters", map[string]any{"rope_type": "default",
+			"llama_4_scaling_beta": 0.1}, "llama_4_scaling_beta is 0.1, and original_max_pos"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
@@ -1108,6 +1153,11 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"glm4moe", "expert_gating_func", uint32(1), "is 1 and expert_weights_scale 1, want 2"},
 		{"glm4moe", "expert_weights_scale", float32(-1), "expert_weights_scale -1, want 2"},
 		{"glm4moe", "leading_dense_block_count", int32(-1), "leading_dense_block_count -1 and"},
+		{"llama", "attention.temperature_scale", float32(0.1), "attention.temperature_scale 0.1, or at"},
+		{"mistral3", "attention.temperature_length", uint32(7), "is 7, want the same as rope.scaling"},
+		{"phi3", "attention.temperature_length", uint32(7), "or attention.temperature_length is"},
+		{"mistral3", "rope.scaling.yarn_log_multiplier", float32(1), "is 1, want 0, or with yarn"},
+		{"mistral3", "attention.temperature_scale", float32(-1), "is -1, and original_max_position"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},

@@ -71,6 +71,8 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			0x55590666},
 		{configFile{ModelType: "glm4_moe", Rotated: new(0.5), Routed: new(6), Used: new(2),
 			ExpertFFN: new(24), SharedCount: new(1), QKNorm: new(true), UseWindow: new(false)}, 0x13753b2f},
+		{configFile{ModelType: "ministral3", Rope: &scaling{Type: "yarn", Factor: 4, Original: 16,
+			QueryScale: new(0.5)}}, 0xe399c734},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

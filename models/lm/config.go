@@ -51,7 +51,8 @@ type rotations struct {
 	LocalTheta float64 // of layers with a window, without scaling; 0: as in all layers
 	Rotated    int     // channels of a head that are rotated
 	Scaling    scaling
-	Context    int // most tokens of a sequence in this run
+	QueryScale float64 // see scaling; 0 for none
+	Context    int     // most tokens of a sequence in this run
 }
 
 // turnsNeighbours reports whether neighbours rotate together here as in the file, because the

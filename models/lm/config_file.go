@@ -82,6 +82,7 @@ type configFile struct {
 
 	of         *architecture
 	usualTheta float64
+	usualRope  *scaling // without rope_scaling and rope_parameters
 }
 
 // quantized says how weights are stored.
@@ -98,6 +99,9 @@ func readConfig(l *weights.Loader) (config, *tensorNames) {
 	const file, generation = "config.json", "generation_config.json"
 	var kind struct {
 		ModelType string `json:"model_type"`
+		Text      struct {
+			ModelType string `json:"model_type"`
+		} `json:"text_config"`
 	}
 	l.JSON(file, &kind, strictjson.AnyKey)
 	a, err := architectureOf("model_type", kind.ModelType, (*architecture).kindName,
@@ -108,7 +112,7 @@ func readConfig(l *weights.Loader) (config, *tensorNames) {
 	var f configFile
 	wrapped := a.wrapper == kind.ModelType
 	if wrapped {
-		f = readWrapper(l, file, a)
+		f = readWrapper(l, file, a.withText(kind.Text.ModelType))
 	} else {
 		f = a.usual()
 		l.JSON(file, &f, idleConfig)
@@ -519,7 +523,7 @@ func (f *configFile) chooseLayers(kinds []string, free bool) error {
 
 // rotations reads rope_theta and its scaling, which files have in several places.
 func (f *configFile) rotations(c *config) error {
-	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, &scaling{})
+	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, f.usualRope, &scaling{})
 	switch {
 	case f.Scaling != nil && f.Rope != nil && f.Scaling.Truncate == nil:
 		return errors.New("rope_scaling and rope_parameters are both there, want one of them")
@@ -538,6 +542,10 @@ func (f *configFile) rotations(c *config) error {
 	if !f.of.states && (s.Sections != nil || s.Interleaved != nil) {
 		return fmt.Errorf("%s has mrope_section %v, want it only for qwen3_5_text, where it changes "+
 			"nothing in texts", name, s.Sections)
+	}
+	if s.QueryScale != nil && !f.of.queryScale {
+		return fmt.Errorf("%s has llama_4_scaling_beta %v, want it only for ministral3", name,
+			*s.QueryScale)
 	}
 	c.Scaling, c.Theta, c.LocalTheta = *s, *cmp.Or(f.Theta, s.Theta, &usual), local
 	if f.of.localPlain && local == 0 {
@@ -559,8 +567,14 @@ func (f *configFile) rotations(c *config) error {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	c.Trained = c.Scaling.trained(f.Positions)
-	if err := c.checkFactors(name); err != nil || f.of.unrotated == 0 {
+	if err := c.checkFactors(name); err != nil {
 		return err
+	}
+	if err := c.scaleQueries(*cmp.Or(s.QueryScale, new(0.0))); err != nil {
+		return fmt.Errorf("%s.llama_4_scaling_beta %w", name, err)
+	}
+	if f.of.unrotated == 0 {
+		return nil
 	}
 	return f.unrotated(c)
 }

@@ -195,6 +195,18 @@ var otherConfigs = map[string]string{
 		"tie_word_embeddings": false, "topk_group": 1, "torch_dtype": "bfloat16",
 		"transformers_version": "4.54.0", "use_cache": true, "use_qk_norm": false,
 		"vocab_size": 151552}`,
+	"Ministral 3": `{"architectures": ["Mistral3ForConditionalGeneration"], "dtype": "bfloat16",
+		"image_token_index": 10, "model_type": "mistral3", "multimodal_projector_bias": false,
+		"projector_hidden_act": "gelu", "spatial_merge_size": 2, "text_config": {
+		"attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 3072,
+		"initializer_range": 0.02, "intermediate_size": 9216, "max_position_embeddings": 262144,
+		"model_type": "ministral3", "num_attention_heads": 32, "num_hidden_layers": 26,
+		"num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_parameters": {"beta_fast": 32.0,
+		"beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1, "mscale": 1.0,
+		"mscale_all_dim": 1.0, "original_max_position_embeddings": 16384, "rope_theta": 1000000.0,
+		"rope_type": "yarn", "type": "yarn"}, "sliding_window": null, "tie_word_embeddings": true,
+		"use_cache": true, "vocab_size": 131072}, "transformers_version": "5.0.0.dev0",
+		"vision_config": {"hidden_size": 1024}, "vision_feature_layer": -1}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

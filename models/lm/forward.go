@@ -164,7 +164,20 @@ func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.T
 	if all := attn.BLHD(r.qk, 1, rows, heads, d); l.rope != nil {
 		r.try(l.rope.Rotate(r.pool, all, all, r.positions))
 	}
+	if r.QueryScale != 0 && r.err == nil {
+		r.try(r.pool.Run(rows, (*queryScaler)(r)))
+	}
 	return q, k
+}
+
+// queryScaler multiplies queries by a number that grows with their positions.
+type queryScaler runner
+
+func (s *queryScaler) Work(row int) {
+	x := s.qk[row*(s.Heads+s.KVHeads)*s.HeadDim:][:s.Heads*s.HeadDim]
+	if by := s.queryScale(s.positions[row]); by != 1 {
+		scale(x, by)
+	}
 }
 
 // normHeads norms queries or keys: rows of as many elements as there are weights.

@@ -40,6 +40,9 @@ type architectureKeys struct {
 	Magnitude   *float64 `json:"rope.scaling.attn_factor"`
 	Fast        float64  `json:"rope.scaling.yarn_beta_fast"`
 	Slow        float64  `json:"rope.scaling.yarn_beta_slow"`
+	LogMul      float64  `json:"rope.scaling.yarn_log_multiplier"`
+	QueryScale  float64  `json:"attention.temperature_scale"`
+	QueryLength *float64 `json:"attention.temperature_length"`
 	ScoreCap    *float64 `json:"attn_logit_softcapping"`
 	LogitCap    *float64 `json:"final_logit_softcapping"`
 	LocalTheta  *float64 `json:"rope.freq_base_swa"`
@@ -357,6 +360,11 @@ func (k *architectureKeys) rotations(c *config) error {
 	if factor == 0 {
 		factor = 1 // as llama.cpp does
 	}
+	if !k.of.queryScale && (k.LogMul != 0 || k.QueryScale != 0 || k.QueryLength != nil) {
+		return fmt.Errorf("rope.scaling.yarn_log_multiplier is %v, want 0, and "+
+			"attention.temperature_scale %v, or attention.temperature_length is there, want them only for "+
+			"mistral3", k.LogMul, k.QueryScale)
+	}
 	s := &c.Scaling
 	if k.of.longRotation {
 		return k.longRotations(c)
@@ -364,7 +372,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	switch kind := *cmp.Or(k.ScalingType, new("linear")); kind {
 	case "none":
 		c.Trained = s.trained(k.Positions)
-		return nil
+		return k.scaleQueries(c)
 	case "linear", "yarn":
 		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
 		if k.of.betweenPairs { // llama.cpp rounds to whole pairs, unlike the model's own definition
@@ -377,8 +385,28 @@ func (k *architectureKeys) rotations(c *config) error {
 		return fmt.Errorf("rope.scaling %w", err)
 	}
 	c.Trained = s.trained(k.Positions)
-	if k.Magnitude != nil {
-		return k.magnify(s)
+	if err := k.scaleQueries(c); err != nil || k.Magnitude == nil {
+		return err
+	}
+	return k.magnify(s)
+}
+
+// scaleQueries sets how much queries grow with their positions, and the magnitude of their
+// rotations.
+func (k *architectureKeys) scaleQueries(c *config) error {
+	s := &c.Scaling
+	if k.LogMul < 0 || k.LogMul > 0 && s.Type != "yarn" {
+		return fmt.Errorf("rope.scaling.yarn_log_multiplier is %v, want 0, or with yarn more", k.LogMul)
+	}
+	if k.LogMul != 0 {
+		s.Magnitude = new(yarnMagnitude(s.Factor, 1) / yarnMagnitude(s.Factor, k.LogMul))
+	}
+	if length := *cmp.Or(k.QueryLength, &s.Original); length != s.Original {
+		return fmt.Errorf("attention.temperature_length is %v, want the same as "+
+			"rope.scaling.original_context_length, %v", length, s.Original)
+	}
+	if err := c.scaleQueries(k.QueryScale); err != nil {
+		return fmt.Errorf("attention.temperature_scale %w", err)
 	}
 	return nil
 }

@@ -26,7 +26,6 @@ var idleArchitecture = strictjson.Idle{
 	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
 	"interleave_moe_layer_step":    {"0", "1"},
 	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
-	"rope.scaling.yarn_log_multiplier": {"0"},
 }
 
 // idleElsewhere are keys of other groups: how programs made the file.

@@ -69,7 +69,9 @@ func idleWrapper() strictjson.Idle {
 	}
 	for _, key := range []string{"vision_config", "image_token_id", "image_token_index",
 		"video_token_id", "vision_start_token_id", "vision_end_token_id", "boi_token_index",
-		"eoi_token_index", "boi_token_id", "eoi_token_id", "mm_tokens_per_image"} {
+		"eoi_token_index", "boi_token_id", "eoi_token_id", "mm_tokens_per_image",
+		"multimodal_projector_bias", "projector_hidden_act", "spatial_merge_size",
+		"vision_feature_layer"} {
 		idle[key] = nil
 	}
 	return idle

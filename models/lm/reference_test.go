@@ -28,6 +28,7 @@ type reference struct {
 	unrotated            string  // a layer
 	none                 bool    // no rotation
 	pairs                bool    // neighbours rotate together
+	queryScale           float64 // queries grow by it; 0: they do not
 	// of mixtures: experts that a token uses; 0: no mixture
 	used        int
 	normalized  bool
@@ -219,7 +220,11 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 			}
 			query, gates = both[0], append(gates, both[1])
 		}
-		q = append(q, local.rotate(r.headNorm(query, at+"self_attn.q_norm"), t))
+		query = local.rotate(r.headNorm(query, at+"self_attn.q_norm"), t)
+		if r.queryScale != 0 {
+			query = times(query, 1+r.queryScale*math.Log(1+math.Floor(float64(t)/r.original)))
+		}
+		q = append(q, query)
 		k = append(k, local.rotate(r.headNorm(key, at+"self_attn.k_norm"), t))
 		v = append(v, r.linearMap(x, at+"self_attn.v_proj"))
 	}

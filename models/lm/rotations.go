@@ -26,6 +26,8 @@ type scaling struct {
 	// instead of Magnitude, which is then a quotient of both
 	Scale      *float64 `json:"mscale"`
 	ScaleOfAll *float64 `json:"mscale_all_dim"`
+	// queries are multiplied by 1 + QueryScale·ln(1 + ⌊position/Original⌋)
+	QueryScale *float64 `json:"llama_4_scaling_beta"`
 	// whether the ramp of yarn begins and ends at whole pairs; nil: it does
 	Truncate *bool `json:"truncate"`
 	// of longrope: divisors of each pair's frequency
@@ -86,6 +88,24 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 		}
 	}
 	return nn.NewRope(rope)
+}
+
+// scaleQueries sets how much queries grow with their positions.
+func (c *config) scaleQueries(by float64) error {
+	if by == 0 {
+		return nil
+	}
+	if c.QueryScale = by; !(by > 0 && by <= 1e9 && c.Scaling.Original >= 1) {
+		return fmt.Errorf("is %v, and original_max_position_embeddings %v, want a number above 0, and 1 "+
+			"or more", by, c.Scaling.Original)
+	}
+	return nil
+}
+
+// queryScale returns the number that multiplies the query of a position.
+func (c *config) queryScale(position int32) float32 {
+	texts := math.Floor(float64(position) / c.Scaling.Original) // as long as in training, before it
+	return float32(1 + float64(c.QueryScale*nn.Log(1+texts)))
 }
 
 // long reports whether the longest sequence of the run exceeds the texts that the model was first
