@@ -60,6 +60,7 @@ type architecture struct {
 	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
 	states       bool    // some layers keep states, and attention of the others is gated
+	shortConvs   bool    // some layers have a short convolution in place of attention
 	sinks        bool    // one for each head
 	limit, alpha float64 // of the clamped gate; 0 for activation
 }
@@ -238,6 +239,13 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1.5625e-7, Stop: weights.OneOrMore{151329, 151336, 151338},
 				KVHeads: new(2), HeadDim: new(128), Rotated: new(0.5), AttentionBias: true}
 		}},
+	{kind: "lfm2", gguf: "lfm2", folder: &lfm2Names, file: &ggufLFM2Names, activation: nn.SiLU,
+		qkNorm: true, shortConvs: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			f := usualLFM2()
+			f.Adjusted, f.Multiplier, f.Multiple = new(true), new(1.0), new(256)
+			return f
+		}},
 	{kind: "glm4_moe", gguf: "glm4moe", folder: &glmMoENames, file: &ggufGLMMoENames,
 		activation: nn.SiLU, biasKey: true, plainOut: true, partial: true, mixture: sigmoidExperts,
 		glmExperts: true, scoreCap: -1, logitCap: -1,
@@ -245,6 +253,12 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1e-5, KVHeads: new(8), Rotated: new(0.5), ExpertFFN: new(1408),
 				Used: new(8), Routed: new(128), SharedCount: new(1), FirstDense: new(1)}
 		}},
+}
+
+// usualLFM2 has the defaults of folders of LFM2.
+func usualLFM2() configFile {
+	return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(8), Tied: true,
+		ShortWidth: new(3), usualTheta: 1e6}
 }
 
 // usualOlmo has the defaults of folders of Olmo 2 and 3.

@@ -384,6 +384,26 @@ var archCases = []archCase{
 		r.yarn, r.factor, r.original, r.magnitude = true, 4, 16, 1
 		return f
 	}},
+	{name: "lfm2", folder: func(f *fake, r *reference) {
+		lfm2Folder(f, r)
+		f.config["layer_types"], f.config["conv_bias"] = []string{"conv", "full_attention"}, false
+		f.config["block_auto_adjust_ff_dim"], f.config["rms_norm_eps"] = false, 1e-3
+		f.config["norm_eps"] = 1e-5
+	}},
+	{name: "lfm2 of older keys", folder: func(f *fake, r *reference) {
+		lfm2Folder(f, r)
+		delete(f.config, "intermediate_size")
+		delete(f.config, "rope_theta")
+		for key, value := range map[string]any{"full_attn_idxs": []int{1}, "block_ff_dim": 54,
+			"block_multiple_of": 8, "theta": 500.0, "tie_embedding": true, "num_heads": 4} {
+			f.config[key] = value // ⅔ of 54 is 36, and 40 the next multiple of 8
+		}
+	}},
+	{name: "lfm2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "lfm2", one("Q8_0"))
+		lfm2GGUFOf(f, r, "lfm2")
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -524,6 +544,53 @@ func ministralFolder(f *fake, r *reference) {
 		"rope_theta": 500, "factor": 4, "original_max_position_embeddings": 16, "beta_fast": 32,
 		"beta_slow": 1, "mscale": 1, "mscale_all_dim": 1, "llama_4_scaling_beta": 0.5}
 	r.queryScale, r.yarn, r.factor, r.original, r.magnitude = 0.5, true, 4, 16, 1
+}
+
+// lfm2Folder has a short convolution in the first layer, and other names.
+func lfm2Folder(f *fake, r *reference) {
+	delete(f.tensors, "lm_head.weight")
+	for _, name := range []string{"q", "k", "v", "o"} {
+		delete(f.tensors, "model.layers.0.self_attn."+name+"_proj.weight")
+	}
+	const at = "model.layers.0.conv."
+	f.add(at+"in_proj.weight", 72, 24)
+	f.add(at+"conv.weight", 24, 1, 3)
+	f.add(at+"out_proj.weight", 24, 24)
+	f.add("model.layers.1.self_attn.q_norm.weight", 8)
+	f.add("model.layers.1.self_attn.k_norm.weight", 8)
+	for name, x := range maps.Clone(f.tensors) {
+		if other := lfm2TensorNames.Replace(name); other != name {
+			f.tensors[other] = x
+			f.hide(name)
+		}
+	}
+	f.config["model_type"], f.config["conv_L_cache"] = "lfm2", 3
+	r.tied = true
+}
+
+var lfm2TensorNames = strings.NewReplacer("model.norm", "model.embedding_norm",
+	"input_layernorm", "operator_norm", "post_attention_layernorm", "ffn_norm", "mlp.gate_proj",
+	"feed_forward.w1", "mlp.up_proj", "feed_forward.w3", "mlp.down_proj", "feed_forward.w2",
+	"self_attn.o_proj", "self_attn.out_proj", "q_norm", "q_layernorm", "k_norm", "k_layernorm")
+
+// lfm2GGUFOf has a short convolution in the first layer.
+func lfm2GGUFOf(f *fakeGGUF, r *reference, kind string) {
+	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
+		"blk.0.attn_output.weight", "output.weight")
+	const at = "model.layers.0.conv."
+	f.tensor(at+"in_proj.weight", one("Q8_0"), 192, 64)
+	f.tensor(at+"conv.weight", one("F32"), 64, 3)
+	f.tensor(at+"out_proj.weight", one("Q4_0"), 64, 64)
+	for i := range f.Tensors {
+		x := &f.Tensors[i]
+		x.Name = strings.Replace(x.Name, ".conv.", ".shortconv.", 1)
+		x.Name = strings.Replace(x.Name, "output_norm", "token_embd_norm", 1)
+	}
+	f.tensor("model.layers.1.self_attn.q_norm.weight", one("F32"), 16)
+	f.tensor("model.layers.1.self_attn.k_norm.weight", one("F32"), 16)
+	f.Set(kind+".attention.head_count_kv", []uint32{0, 2})
+	f.Set(kind+".shortconv.l_cache", uint32(3))
+	r.head, r.tied = 16, true
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.
@@ -947,8 +1014,24 @@ func TestDamagedExperts(t *testing.T) {
 // TestStatesOfSequences: sequences free their states and can go back only a few tokens; a remote
 // cache refuses such models.
 func TestStatesOfSequences(t *testing.T) {
-	f := newFake("F32")
-	addStates(f, &reference{}, "qwen3_5_text")
+	t.Run("states", func(t *testing.T) {
+		f := newFake("F32")
+		addStates(f, &reference{}, "qwen3_5_text")
+		checkStates(t, f)
+	})
+	t.Run("short convolutions", func(t *testing.T) {
+		f := newFake("F32")
+		lfm2Folder(f, &reference{})
+		f.config["full_attn_idxs"], f.config["block_auto_adjust_ff_dim"] = []int{1}, false
+		checkStates(t, f)
+	})
+	if _, _, err := (&remote{}).states(0, nil); err == nil {
+		t.Error("there are states in a cache elsewhere")
+	}
+}
+
+func checkStates(t *testing.T, f *fake) {
+	t.Helper()
 	m, _, err := (&options{model: f.write(t), weights: asStored}).open()
 	must(t, err)
 	if _, err := newRemote(m, &settings{}); err == nil ||
@@ -976,9 +1059,6 @@ func TestStatesOfSequences(t *testing.T) {
 	seq.release()
 	if after := e.pages.inUse(); after > before {
 		t.Errorf("%d bytes are in use at the end, %d before", after, before)
-	}
-	if _, _, err := (&remote{}).states(0, nil); err == nil {
-		t.Error("there are states in a cache elsewhere")
 	}
 }
 
@@ -1011,6 +1091,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	glmMoE := func(f *fake) { glmMoEFolder(f, &reference{}) }
 	ministral := func(f *fake) { ministralFolder(f, &reference{}) }
+	lfm2 := func(f *fake) { lfm2Folder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -1099,6 +1180,15 @@ func TestKeysOfArchitectures(t *testing.T) {
 			"has llama_4_scaling_beta 0.1, want it only for ministral3"},
 		{ministral, "rope_parameters", map[string]any{"rope_type": "default",
 			"llama_4_scaling_beta": 0.1}, "llama_4_scaling_beta is 0.1, and original_max_pos"},
+		{nil, "conv_L_cache", 3, "is 3, want no such key for model_type llama"},
+		{nil, "full_attn_idxs", []int{1}, "is [1], want no such key for model_type llama"},
+		{nil, "tie_embedding", true, "is true, want no such key for model_type llama"},
+		{lfm2, "conv_L_cache", 1, "is 1, want 2 to 4096"},
+		{lfm2, "layer_types", []string{"conv"}, "has 1 layers, want num_hidden_layers, 2"},
+		{lfm2, "layer_types", []string{"conv", "mamba"}, `has "mamba", want full_attention or conv`},
+		{lfm2, "block_multiple_of", 0, "block_multiple_of 0 and the width of networks 40, want"},
+		{lfm2, "block_ffn_dim_multiplier", -1, "is -1, block_multiple_of 256 and the width"},
+		{lfm2, "conv_bias", true, "is true, want false"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
@@ -1158,6 +1248,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"phi3", "attention.temperature_length", uint32(7), "or attention.temperature_length is"},
 		{"mistral3", "rope.scaling.yarn_log_multiplier", float32(1), "is 1, want 0, or with yarn"},
 		{"mistral3", "attention.temperature_scale", float32(-1), "is -1, and original_max_position"},
+		{"llama", "shortconv.l_cache", uint32(3), "is 3, want none for this architecture"},
+		{"lfm2", "shortconv.l_cache", uint32(1), "is 1, want 2 to 4096"},
+		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},

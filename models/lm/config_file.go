@@ -77,6 +77,17 @@ type configFile struct {
 	StateHeads    *int  `json:"linear_num_value_heads"`
 	OutputGate    *bool `json:"attn_output_gate"`
 
+	// of LFM2: layers with a short convolution, and names and widths of its own
+	ShortWidth *int     `json:"conv_L_cache"`
+	FullOnes   []int    `json:"full_attn_idxs"`           // layers with attention, if layer_types is not there
+	NormEps    *float64 `json:"norm_eps"`                 // instead of rms_norm_eps
+	OldTied    *bool    `json:"tie_embedding"`            // instead of tie_word_embeddings
+	OldTheta   *float64 `json:"theta"`                    // instead of rope_theta
+	OldFFN     *int     `json:"block_ff_dim"`             // instead of intermediate_size
+	Adjusted   *bool    `json:"block_auto_adjust_ff_dim"` // see adjust
+	Multiplier *float64 `json:"block_ffn_dim_multiplier"`
+	Multiple   *int     `json:"block_multiple_of"`
+
 	Alpha     *float64   `json:"swiglu_alpha"`
 	Quantized *quantized `json:"quantization_config"`
 
@@ -180,6 +191,9 @@ func (f *configFile) config() (config, error) {
 		return config{}, err
 	}
 	f.of = a
+	if err := f.adjust(); err != nil {
+		return config{}, err
+	}
 	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
 		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
 		Stop: f.Stop, LessOne: a.lessOne, Interleaved: a.folderPairs}
@@ -203,6 +217,24 @@ func (f *configFile) config() (config, error) {
 		}
 	}
 	return c, err
+}
+
+// adjust sets what LFM2 has under names of its own, and the width of its networks.
+func (f *configFile) adjust() error {
+	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
+	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, &f.FFN)
+	if f.Adjusted == nil || !*f.Adjusted || !f.of.shortConvs {
+		return nil
+	}
+	by, multiple := *cmp.Or(f.Multiplier, new(1.0)), *cmp.Or(f.Multiple, new(0))
+	if !(by > 0 && by <= 1e3) || multiple < 1 || multiple > 1<<20 || f.FFN > 1<<24 {
+		return fmt.Errorf("block_ffn_dim_multiplier is %v, block_multiple_of %d and the width of "+
+			"networks %d, want a number above 0, 1 or more, and at most %d", by, multiple, f.FFN, 1<<24)
+	}
+	if f.FFN = 2 * f.FFN / 3; f.Multiplier != nil {
+		f.FFN = (int(by*float64(f.FFN)) + multiple - 1) / multiple * multiple
+	}
+	return nil
 }
 
 // biases sets which matrices have biases.
@@ -249,6 +281,7 @@ func (f *configFile) checkLayers(*config) error {
 // checkKeys refuses keys that the kind of model does not have.
 func (f *configFile) checkKeys(*config) error {
 	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
+	isLFM2 := f.of.shortConvs && f.of.mixture == noExperts
 	isSigmoid, isGLM := f.of.mixture == sigmoidExperts, f.of.glmExperts
 	for _, k := range []struct {
 		key  string
@@ -264,6 +297,15 @@ func (f *configFile) checkKeys(*config) error {
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
 		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey},
 		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
+		{"conv_L_cache", valueOf(f.ShortWidth), f.of.shortConvs},
+		{"full_attn_idxs", valueOfList(f.FullOnes), f.of.shortConvs},
+		{"norm_eps", valueOf(f.NormEps), f.of.shortConvs},
+		{"tie_embedding", valueOf(f.OldTied), f.of.shortConvs},
+		{"theta", valueOf(f.OldTheta), isLFM2},
+		{"block_ff_dim", valueOf(f.OldFFN), isLFM2},
+		{"block_auto_adjust_ff_dim", valueOf(f.Adjusted), isLFM2},
+		{"block_ffn_dim_multiplier", valueOf(f.Multiplier), isLFM2},
+		{"block_multiple_of", valueOf(f.Multiple), isLFM2},
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
 		{"num_experts", valueOf(f.Experts), isQwenMoE},
@@ -423,6 +465,9 @@ func (f *configFile) sigmoids(c *config) error {
 
 // states sets which layers keep states, and their shape.
 func (f *configFile) states(c *config) error {
+	if f.of.shortConvs {
+		return f.shortConvs(c)
+	}
 	if !f.of.states {
 		return nil
 	}
@@ -453,9 +498,30 @@ func (f *configFile) states(c *config) error {
 		"linear_num_key_heads", "linear_num_value_heads")
 }
 
+// shortConvs sets which layers have a short convolution.
+func (f *configFile) shortConvs(c *config) error {
+	c.States = states{Layers: make([]bool, c.Layers), Short: c.Dim,
+		Width: *cmp.Or(f.ShortWidth, new(0))}
+	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
+	}
+	for i := range c.States.Layers {
+		c.States.Layers[i] = f.FullOnes != nil && !slices.Contains(f.FullOnes, i)
+		if f.LayerTypes == nil {
+			continue
+		}
+		if kind := f.LayerTypes[i]; kind != fullLayer && kind != convLayer {
+			return fmt.Errorf("layer_types has %q, want %s or %s", kind, fullLayer, convLayer)
+		}
+		c.States.Layers[i] = f.LayerTypes[i] == convLayer
+	}
+	f.LayerTypes = nil // there are no windows
+	return c.States.checkShort("conv_L_cache")
+}
+
 const (
 	fullLayer, slidingLayer = "full_attention", "sliding_attention"
-	statesLayer             = "linear_attention"
+	statesLayer, convLayer  = "linear_attention", "conv"
 )
 
 // windows sets which layers have a window, and its size.

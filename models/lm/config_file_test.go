@@ -207,6 +207,18 @@ var otherConfigs = map[string]string{
 		"rope_type": "yarn", "type": "yarn"}, "sliding_window": null, "tie_word_embeddings": true,
 		"use_cache": true, "vocab_size": 131072}, "transformers_version": "5.0.0.dev0",
 		"vision_config": {"hidden_size": 1024}, "vision_feature_layer": -1}`,
+	"LFM2": `{"architectures": ["Lfm2ForCausalLM"], "block_auto_adjust_ff_dim": true,
+		"block_dim": 2048, "block_ff_dim": 12288, "block_ffn_dim_multiplier": 1.0,
+		"block_mlp_init_scale": 1.0, "block_multiple_of": 256, "block_norm_eps": 1e-05,
+		"block_out_init_scale": 1.0, "block_use_swiglu": true, "block_use_xavier_init": true,
+		"bos_token_id": 1, "conv_L_cache": 3, "conv_bias": false, "conv_dim": 2048,
+		"conv_dim_out": 2048, "conv_use_xavier_init": true, "eos_token_id": 7,
+		"full_attn_idxs": [2, 5, 8, 10, 12, 14], "hidden_size": 2048, "initializer_range": 0.02,
+		"max_position_embeddings": 128000, "model_type": "lfm2", "norm_eps": 1e-05,
+		"num_attention_heads": 32, "num_heads": 32, "num_hidden_layers": 16,
+		"num_key_value_heads": 8, "pad_token_id": 0, "rope_theta": 1000000.0, "theta": 1000000.0,
+		"tie_embedding": true, "torch_dtype": "bfloat16", "transformers_version": "4.54.0.dev0",
+		"use_cache": true, "use_pos_enc": true, "vocab_size": 65536}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

@@ -1,7 +1,9 @@
 package lm
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
@@ -17,6 +19,7 @@ type states struct {
 	KeyHeads, Heads  int    // Heads counts the heads of values
 	KeyDim, ValueDim int
 	Width            int  // of the convolution before the states
+	Short            int  // channels of short convolutions in place of states; 0 for states
 	Interleaved      bool // state h uses head h mod KeyHeads of keys, otherwise h/(Heads/KeyHeads)
 	Negated          bool // the file has decays as −e^A, not as A
 }
@@ -24,8 +27,9 @@ type states struct {
 // of reports whether a layer keeps states.
 func (s *states) of(layer int) bool { return s.Layers != nil && s.Layers[layer] }
 
-// channels returns the channels of the convolution: queries, keys and values.
-func (s *states) channels() int { return 2*s.KeyHeads*s.KeyDim + s.Heads*s.ValueDim }
+// channels returns the channels of the convolution, in layers with states those of queries, keys
+// and values.
+func (s *states) channels() int { return s.Short + 2*s.KeyHeads*s.KeyDim + s.Heads*s.ValueDim }
 
 func (s *states) config() linattn.Config {
 	c := linattn.Config{Heads: s.Heads, QueryHeads: s.KeyHeads, KeyHeads: s.KeyHeads, KeyDim: s.KeyDim,
@@ -34,6 +38,27 @@ func (s *states) config() linattn.Config {
 		c.Grouping = linattn.Interleaved
 	}
 	return c
+}
+
+// checkShort refuses short convolutions of a width that there is not. key is the file's name of it.
+func (s *states) checkShort(key string) error {
+	if s.Width < 2 || s.Width > 4096 {
+		return fmt.Errorf("%s is %d, want 2 to 4096", key, s.Width)
+	}
+	return nil
+}
+
+// memoryUse returns the bytes of a sequence in a layer.
+func (s *states) memoryUse() (bytes int, err error) {
+	if s.Short > 0 {
+		return 4 * (s.Width + linattn.Chunk) * s.Short, nil
+	}
+	state, err := linattn.NewState(s.config())
+	if err != nil {
+		return 0, err
+	}
+	bytes = state.MemoryUse() + 4*s.Width*s.channels()
+	return bytes, state.Close()
 }
 
 // check refuses shapes that do not fit. Its arguments are the file's names of the keys.
@@ -164,27 +189,72 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 // layerState is the state of a sequence in one layer.
 type layerState struct {
 	conv  *nn.Conv
-	state *linattn.State
-	mark  int // length in tokens to which it can go back
+	state *linattn.State // nil in a layer with a short convolution
+	mark  int            // length in tokens to which it can go back
 }
 
-func newKept(d *delta, s *states) (layerState, error) {
-	conv, err := nn.NewConv(d.conv)
-	if err != nil {
-		return layerState{}, err
+func newKept(l *decoderLayer, s *states) (k layerState, err error) {
+	if l.short != nil {
+		k.conv, err = nn.NewConv(l.short.conv)
+		return k, err
 	}
-	state, err := linattn.NewState(s.config())
-	return layerState{conv: conv, state: state}, err
+	if k.conv, err = nn.NewConv(l.delta.conv); err == nil {
+		k.state, err = linattn.NewState(s.config())
+	}
+	return k, err
 }
 
 // fork returns the first n tokens for another sequence, if the state can go back to them.
 func (k layerState) fork(n int) (layerState, bool) {
-	f := layerState{k.conv.Fork(), k.state.Fork(), k.mark}
-	if f.state.Truncate(n) != nil || f.conv.Truncate(n) != nil {
+	f := layerState{conv: k.conv.Fork(), mark: k.mark}
+	if k.state != nil {
+		f.state = k.state.Fork()
+	}
+	if f.truncate(n) != nil {
 		f.release()
 		return layerState{}, false
 	}
 	return f, true
+}
+
+// reaches reports whether it can go back to n tokens: to a token of the last chunk, or to the mark.
+func (k layerState) reaches(n int) bool {
+	return n >= k.conv.Len()/linattn.Chunk*linattn.Chunk || n == k.mark
+}
+
+func (k layerState) truncate(n int) error {
+	if k.state == nil {
+		return k.conv.Truncate(n)
+	}
+	return cmp.Or(k.conv.Truncate(n), k.state.Truncate(n))
+}
+
+// checkpoint sets the mark.
+func (k *layerState) checkpoint() {
+	k.conv.Checkpoint()
+	if k.state != nil {
+		k.state.Checkpoint()
+	}
+	k.mark = k.conv.Len()
+}
+
+func (k layerState) save(to io.Writer) (all int64, err error) {
+	if all, err = k.conv.Save(to); err != nil || k.state == nil {
+		return all, err
+	}
+	n, err := k.state.Save(to)
+	return all + n, err
+}
+
+// load reads what save wrote. It returns the lengths of both parts.
+func (k layerState) load(from io.Reader) (all int64, lens [2]int, err error) {
+	all, err = k.conv.Load(from)
+	if lens = [2]int{k.conv.Len(), k.conv.Len()}; err != nil || k.state == nil {
+		return all, lens, err
+	}
+	n, err := k.state.Load(from)
+	lens[1] = k.state.Len()
+	return all + n, lens, err
 }
 
 func (k layerState) release() {

@@ -104,8 +104,12 @@ func (e *embedder) Work(part int) {
 // attention adds to each row the output of a layer's attention.
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
-	if l.delta != nil {
-		r.delta(i, l.delta, pieces)
+	if r.States.of(i) {
+		if l.short != nil {
+			r.shortConv(i, l.short, pieces)
+		} else {
+			r.delta(i, l.delta, pieces)
+		}
 		r.join(l.attentionAfter, l.ffnNorm)
 		return
 	}

@@ -60,6 +60,7 @@ type architectureKeys struct {
 	StateDim    int      `json:"ssm.state_size"`
 	StateHeads  int      `json:"ssm.time_step_rank"`
 	KeyHeads    int      `json:"ssm.group_count"`
+	ShortWidth  int      `json:"shortconv.l_cache"`
 	Interval    *int     `json:"full_attention_interval"`
 	Recurrent   []bool   `json:"attention.recurrent_layers"`
 	Sections    []int    `json:"rope.dimension_sections"`
@@ -150,7 +151,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 			"block_count, %d", k.Further, k.Blocks)
 	}
 	heads, err := k.Heads.of(layers, k.Blocks, "attention.head_count")
-	kvHeads, kvErr := k.KVHeads.of(layers, k.Blocks, "attention.head_count_kv")
+	kvHeads, kvErr := k.kvHeads(layers)
 	ffn, ffnErr := k.FFN.of(layers, k.Blocks, "feed_forward_length")
 	if err = cmp.Or(err, kvErr, ffnErr); err != nil {
 		return config{}, err
@@ -181,6 +182,17 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 	return c, err
 }
 
+// kvHeads returns the number of heads of keys and values, which layers with a short convolution do
+// not have.
+func (k *architectureKeys) kvHeads(layers int) (int, error) {
+	const key = "attention.head_count_kv"
+	if !k.of.shortConvs || len(k.KVHeads) != k.Blocks {
+		return k.KVHeads.of(layers, k.Blocks, key)
+	}
+	with := slices.DeleteFunc(slices.Clone(k.KVHeads), func(n int) bool { return n == 0 })
+	return with.of(len(with), len(with), key)
+}
+
 func (k *architectureKeys) checkShape(c *config) error {
 	if k.Epsilon == nil {
 		return fmt.Errorf("attention.layer_norm_rms_epsilon is not there, want a number")
@@ -204,12 +216,18 @@ func (k *architectureKeys) checkShape(c *config) error {
 
 // states sets which layers keep states, and their shape.
 func (k *architectureKeys) states(c *config) error {
+	if k.ShortWidth != 0 && !k.of.shortConvs {
+		return fmt.Errorf("shortconv.l_cache is %d, want none for this architecture", k.ShortWidth)
+	}
 	if !k.of.states {
 		if k.ConvWidth != 0 || k.Inner != 0 || k.StateDim != 0 || k.StateHeads != 0 ||
 			k.KeyHeads != 0 || k.Interval != nil || k.Recurrent != nil || k.Sections != nil {
 			return fmt.Errorf("ssm.conv_kernel is %d, or other keys of ssm, full_attention_interval, "+
 				"attention.recurrent_layers or rope.dimension_sections are there, want none for this "+
 				"architecture", k.ConvWidth)
+		}
+		if k.of.shortConvs {
+			return k.shortConvs(c)
 		}
 		return nil
 	}
@@ -228,6 +246,15 @@ func (k *architectureKeys) states(c *config) error {
 	}
 	return s.check("ssm.conv_kernel", "ssm.state_size", "ssm.inner_size", "ssm.group_count",
 		"ssm.time_step_rank")
+}
+
+// shortConvs sets which layers have a short convolution: those without heads of keys and values.
+func (k *architectureKeys) shortConvs(c *config) error {
+	c.States = states{Layers: make([]bool, c.Layers), Short: c.Dim, Width: k.ShortWidth}
+	for i := range c.States.Layers {
+		c.States.Layers[i] = len(k.KVHeads) == k.Blocks && k.KVHeads[i] == 0
+	}
+	return c.States.checkShort("shortconv.l_cache")
 }
 
 // experts sets how many experts a layer has. Defaults are those of llama.cpp.

@@ -57,6 +57,11 @@ var idleConfig = strictjson.Idle{
 	// of qwen3.5: types of the states in other programs, and layers that guess further tokens
 	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
 	"mtp_use_dedicated_embeddings": nil,
+	// of LFM2: other keys say the same, and how weights were made
+	"block_dim": nil, "conv_dim": nil, "conv_dim_out": nil, "num_heads": nil, "block_norm_eps": nil,
+	"block_mlp_init_scale": nil, "block_out_init_scale": nil, "block_use_xavier_init": nil,
+	"conv_use_xavier_init": nil, "block_use_swiglu": {"true"}, "use_pos_enc": {"true"},
+	"conv_bias": {"false"},
 	// of gpt-oss: other keys say the same
 	"initial_context_length": nil, "experts_per_token": nil,
 }

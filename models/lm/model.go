@@ -31,6 +31,7 @@ type decoderLayer struct {
 	experts                      *mixture       // in place of gate, up and down; nil for none
 	share                        weights.Linear // of the gate of attention's output, if that is gated
 	delta                        *delta         // in place of attention; nil for none
+	short                        *shortConv     // likewise
 }
 
 // newModel loads a model. Its matrices have a format, or if kind is negative the format of the
@@ -127,9 +128,12 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	if !b.OnlyAfter {
 		l.attentionNorm, l.ffnNorm = b.norm(n.attentionNorm, b.Dim), b.norm(n.ffnNorm, b.Dim)
 	}
-	if b.States.of(i) {
+	switch {
+	case b.States.of(i) && b.States.Short > 0:
+		l.short = b.shortConv(n)
+	case b.States.of(i):
 		l.delta = b.delta(n)
-	} else {
+	default:
 		b.attention(&l, n)
 	}
 	if b.Sinks {
@@ -143,7 +147,7 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	if b.NormsAfter {
 		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}
-	if b.QKNorm && l.delta == nil {
+	if b.QKNorm && !b.States.of(i) {
 		q, k := b.HeadDim, b.HeadDim
 		if b.WideNorm {
 			q, k = b.Heads*b.HeadDim, b.KVHeads*b.HeadDim

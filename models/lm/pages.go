@@ -88,12 +88,11 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 	for i, window := range c.Windows {
 		switch {
 		case c.States.of(i):
-			state, err := linattn.NewState(c.States.config())
+			bytes, err := c.States.memoryUse()
 			if err != nil {
 				return n, err
 			}
-			each += state.MemoryUse() + 4*c.States.Width*c.States.channels()
-			_ = state.Close() // it is open, so Close cannot fail
+			each += bytes
 		case window > 0:
 			bytes, err := pageBytes(c.model, s)
 			if err != nil {
@@ -163,7 +162,7 @@ func (c *pages) newSequence() (sequence, error) {
 			s.layers = append(s.layers, store.NewSequence())
 			continue
 		}
-		k, err := newKept(c.layers[i].delta, &c.States)
+		k, err := newKept(&c.layers[i], &c.States)
 		if err != nil {
 			s.release()
 			return nil, err
@@ -184,9 +183,11 @@ func (c *pages) sequence() paged {
 // setLayerStates sets the states of a layer.
 func (s *paged) setLayerStates(layer int, k layerState) {
 	s.layers, s.kept[layer] = append(s.layers, nil), k
-	s.cache.mu.Lock()
-	s.cache.open[k.state] = true
-	s.cache.mu.Unlock()
+	if k.state != nil {
+		s.cache.mu.Lock()
+		s.cache.open[k.state] = true
+		s.cache.mu.Unlock()
+	}
 }
 
 // states returns the convolutions and states of a layer, which are valid until the next call.
@@ -253,7 +254,7 @@ func (c *pages) close() {
 
 func (s paged) length() int {
 	if s.layers[0] == nil {
-		return s.kept[0].state.Len()
+		return s.kept[0].conv.Len()
 	}
 	return s.layers[0].Len()
 }
@@ -296,7 +297,7 @@ func (s paged) reach(n int) int {
 // marked returns the position of the states' mark, 0 for none.
 func (s paged) marked() int {
 	for _, k := range s.kept {
-		if k.state != nil {
+		if k.conv != nil {
 			return k.mark
 		}
 	}
@@ -305,9 +306,8 @@ func (s paged) marked() int {
 
 func (s paged) reaches(n int) bool {
 	for i, q := range s.layers {
-		k := s.kept[i]
 		switch {
-		case q == nil && n < k.state.Len()/linattn.Chunk*linattn.Chunk && n != k.mark:
+		case q == nil && !s.kept[i].reaches(n):
 			return false
 		case q != nil && q.First() > s.cache.sees(i, n):
 			return false
@@ -318,17 +318,15 @@ func (s paged) reaches(n int) bool {
 
 func (s paged) mark() {
 	for i := range s.kept {
-		if k := &s.kept[i]; k.state != nil {
-			k.conv.Checkpoint()
-			k.state.Checkpoint()
-			k.mark = k.state.Len()
+		if k := &s.kept[i]; k.conv != nil {
+			k.checkpoint()
 		}
 	}
 }
 
 func (s paged) back(n int) (err error) {
 	for _, k := range s.kept {
-		if k.state != nil && n < k.state.Len()/linattn.Chunk*linattn.Chunk {
+		if k.conv != nil && !k.reaches(n) {
 			n = min(n, k.mark)
 		}
 	}
@@ -336,7 +334,7 @@ func (s paged) back(n int) (err error) {
 		if q != nil {
 			err = cmp.Or(err, q.Truncate(n))
 		} else {
-			err = cmp.Or(err, s.kept[i].conv.Truncate(n), s.kept[i].state.Truncate(n))
+			err = cmp.Or(err, s.kept[i].truncate(n))
 		}
 	}
 	return err
@@ -361,13 +359,13 @@ func (c *pages) sees(layer, n int) int {
 // save writes the keys, values and states of each layer.
 func (s paged) save(to io.Writer) (all int64, err error) {
 	for i, q := range s.layers {
-		var n, more int64
-		if k := s.kept[i]; q != nil {
+		var n int64
+		if q != nil {
 			n, err = q.Save(to)
-		} else if n, err = k.conv.Save(to); err == nil {
-			more, err = k.state.Save(to)
+		} else {
+			n, err = s.kept[i].save(to)
 		}
-		if all += n + more; err != nil {
+		if all += n; err != nil {
 			return all, fmt.Errorf("layer %d: %w", i, err)
 		}
 	}
@@ -377,16 +375,15 @@ func (s paged) save(to io.Writer) (all int64, err error) {
 // load reads what save wrote for some tokens, into an empty sequence.
 func (s paged) load(from io.Reader, tokens int) (all int64, err error) {
 	for i, q := range s.layers {
-		var n, more int64
+		var n int64
 		lens := [2]int{tokens, tokens}
-		if k := s.kept[i]; q != nil {
+		if q != nil {
 			n, err = q.Load(from)
 			lens[0] = q.Len()
-		} else if n, err = k.conv.Load(from); err == nil {
-			more, err = k.state.Load(from)
-			lens = [2]int{k.conv.Len(), k.state.Len()}
+		} else {
+			n, lens, err = s.kept[i].load(from)
 		}
-		all += n + more
+		all += n
 		if err == nil && lens != [2]int{tokens, tokens} {
 			err = fmt.Errorf("%w: it has %d and %d tokens, want %d", attn.ErrFormat, lens[0], lens[1],
 				tokens)

@@ -58,6 +58,8 @@ func (r *reference) logits(tokens []int) []float64 {
 		var mixed [][]float64
 		if _, ok := r.f.tensors[at+"linear_attn.out_proj.weight"]; ok {
 			mixed = r.delta(states, at)
+		} else if _, ok := r.f.tensors[at+"conv.conv.weight"]; ok {
+			mixed = r.shortConv(states, at)
 		} else {
 			mixed = r.attention(states, at, r.windows[i])
 		}
@@ -261,6 +263,31 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 			}
 		}
 		out = append(out, r.linearMap(all, at+"self_attn.o_proj"))
+	}
+	return out
+}
+
+// shortConv is a convolution over tokens, with a gate before and one after it.
+func (r *reference) shortConv(states [][]float64, at string) (out [][]float64) {
+	conv, dim := r.f.tensors[at+"conv.conv.weight"], len(states[0])
+	width := conv.shape[len(conv.shape)-1]
+	var inputs [][]float64
+	for t, state := range states {
+		all := r.linearMap(r.norm(state, at+"input_layernorm.weight"), at+"conv.in_proj")
+		input, y := make([]float64, dim), make([]float64, dim)
+		for c := range input {
+			input[c] = all[c] * all[2*dim+c]
+		}
+		inputs = append(inputs, input)
+		for c := range y {
+			for j := range width {
+				if i := t - width + 1 + j; i >= 0 {
+					y[c] += float64(conv.data[c*width+j]) * inputs[i][c]
+				}
+			}
+			y[c] *= all[dim+c]
+		}
+		out = append(out, r.linearMap(y, at+"conv.out_proj"))
 	}
 	return out
 }

@@ -147,6 +147,10 @@ func sessionKinds(t *testing.T) map[string]string {
 		"llama":   func(*fake) {},
 		"windows": func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") },
 		"states":  func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") },
+		"convolutions": func(f *fake) {
+			lfm2Folder(f, &reference{})
+			f.config["full_attn_idxs"], f.config["block_auto_adjust_ff_dim"] = []int{1}, false
+		},
 	} {
 		f := newFake("F32")
 		change(f)

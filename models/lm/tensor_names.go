@@ -36,6 +36,7 @@ type layerNames struct {
 	mixed, z, beta, alpha, qkvz, ba string
 	conv, step, decay               string // with .weight, if the name ends so
 	stateNorm, stateOut             string
+	convIn, convOut                 string // of short convolutions
 	// tensors of all experts in MXFP4, in which rows of gate and up alternate
 	microGateUp, microDown string
 }
@@ -135,6 +136,26 @@ var (
 		n.qkvz = "ssm_in" // instead of two tensors, until 2026-02
 	})
 )
+
+var (
+	lfm2Names = folderNames.with(folderShort).with(func(n *tensorNames) {
+		n.gate, n.up, n.down = "feed_forward.w1", "feed_forward.w3", "feed_forward.w2"
+	})
+	ggufLFM2Names = ggufNames.with(ggufShort).with(func(n *tensorNames) { n.factors = "" })
+)
+
+// folderShort sets the names of layers with short convolutions, and other ones of LFM2.
+func folderShort(n *tensorNames) {
+	n.norm, n.attentionNorm, n.ffnNorm = "model.embedding_norm", "operator_norm", "ffn_norm"
+	n.out, n.qNorm, n.kNorm = "self_attn.out_proj", "self_attn.q_layernorm", "self_attn.k_layernorm"
+	n.convIn, n.conv, n.convOut = "conv.in_proj", "conv.conv.weight", "conv.out_proj"
+}
+
+// ggufShort sets them for GGUF files.
+func ggufShort(n *tensorNames) {
+	n.norm = "token_embd_norm"
+	n.convIn, n.conv, n.convOut = "shortconv.in_proj", "shortconv.conv.weight", "shortconv.out_proj"
+}
 
 // folderStates sets the names of layers that keep states.
 func folderStates(n *tensorNames) {
