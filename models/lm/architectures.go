@@ -57,6 +57,7 @@ type architecture struct {
 	queryScale   bool // queries are multiplied by a number that grows with the position
 	unrotated    int  // the last of each so many layers has no rotation; 0 for none
 	mixture      mixtureKind
+	least        float64 // added to the sum of sigmoids that divides them
 	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
 	states       bool    // some layers keep states, and attention of the others is gated
@@ -246,9 +247,17 @@ var architectures = []architecture{
 			f.Adjusted, f.Multiplier, f.Multiple = new(true), new(1.0), new(256)
 			return f
 		}},
+	{kind: "lfm2_moe", gguf: "lfm2moe", folder: &lfm2MoENames, file: &ggufLFM2MoENames,
+		activation: nn.SiLU, qkNorm: true, shortConvs: true, mixture: sigmoidExperts, least: 1e-6,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			f := usualLFM2()
+			f.ExpertFFN, f.Used, f.Experts, f.FirstOnes = new(1792), new(4), new(32), new(2)
+			return f
+		}},
 	{kind: "glm4_moe", gguf: "glm4moe", folder: &glmMoENames, file: &ggufGLMMoENames,
 		activation: nn.SiLU, biasKey: true, plainOut: true, partial: true, mixture: sigmoidExperts,
-		glmExperts: true, scoreCap: -1, logitCap: -1,
+		glmExperts: true, least: 1e-20, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, KVHeads: new(8), Rotated: new(0.5), ExpertFFN: new(1408),
 				Used: new(8), Routed: new(128), SharedCount: new(1), FirstDense: new(1)}

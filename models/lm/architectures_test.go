@@ -404,6 +404,23 @@ var archCases = []archCase{
 		lfm2GGUFOf(f, r, "lfm2")
 		return f
 	}},
+	{name: "lfm2_moe", folder: lfm2MoEFolder},
+	{name: "lfm2_moe without biases", folder: func(f *fake, r *reference) {
+		lfm2MoEFolder(f, r)
+		const bias = "model.layers.1.mlp.gate.e_score_correction_bias"
+		delete(f.tensors, bias)
+		delete(f.tensors, "model.layers.1.feed_forward.expert_bias")
+		f.config["use_expert_bias"], f.config["norm_topk_prob"] = false, false
+		r.normalized, r.least = false, 0
+	}},
+	{name: "lfm2_moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := moeGGUF(r, "lfm2moe", "Q8_0", func(*fakeGGUF) {})
+		lfm2GGUFOf(f, r, "lfm2moe")
+		f.Set("lfm2moe.leading_dense_block_count", uint32(1))
+		f.Set("lfm2moe.expert_gating_func", uint32(2))
+		r.normalized, r.routeScale, r.least = true, 1, 1e-6
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -568,10 +585,25 @@ func lfm2Folder(f *fake, r *reference) {
 	r.tied = true
 }
 
+// lfm2MoEFolder has experts in the second layer.
+func lfm2MoEFolder(f *fake, r *reference) {
+	addExperts(f, 5, 16, 24, 1)
+	f.add("model.layers.1.mlp.gate.e_score_correction_bias", 5)
+	lfm2Folder(f, r)
+	for key, value := range map[string]any{"model_type": "lfm2_moe", "num_experts": 5,
+		"num_experts_per_tok": 2, "moe_intermediate_size": 16, "num_dense_layers": 1,
+		"routed_scaling_factor": 1.5, "use_expert_bias": true, "norm_topk_prob": true,
+		"layer_types": []string{"conv", "full_attention"}} {
+		f.config[key] = value
+	}
+	r.used, r.normalized, r.routeScale, r.least = 2, true, 1.5, 1e-6
+}
+
 var lfm2TensorNames = strings.NewReplacer("model.norm", "model.embedding_norm",
-	"input_layernorm", "operator_norm", "post_attention_layernorm", "ffn_norm", "mlp.gate_proj",
-	"feed_forward.w1", "mlp.up_proj", "feed_forward.w3", "mlp.down_proj", "feed_forward.w2",
-	"self_attn.o_proj", "self_attn.out_proj", "q_norm", "q_layernorm", "k_norm", "k_layernorm")
+	"input_layernorm", "operator_norm", "post_attention_layernorm", "ffn_norm",
+	"mlp.gate.e_score_correction_bias", "feed_forward.expert_bias", "mlp.", "feed_forward.",
+	"gate_proj", "w1", "up_proj", "w3", "down_proj", "w2", "self_attn.o_proj", "self_attn.out_proj",
+	"q_norm", "q_layernorm", "k_norm", "k_layernorm")
 
 // lfm2GGUFOf has a short convolution in the first layer.
 func lfm2GGUFOf(f *fakeGGUF, r *reference, kind string) {
@@ -649,7 +681,7 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.", i)
-		if kind == "glm4moe" && i == 0 {
+		if (kind == "glm4moe" || kind == "lfm2moe") && i == 0 {
 			continue
 		}
 		f.without(fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i),
@@ -665,7 +697,9 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 				}
 			}
 		}
-		if kind == "glm4moe" {
+		if kind == "lfm2moe" {
+			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
+		} else if kind == "glm4moe" {
 			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
 			f.tensor(at+"shared_experts.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_experts.up_proj.weight", one("Q4_0"), 96, 64)
@@ -1091,6 +1125,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	glmMoE := func(f *fake) { glmMoEFolder(f, &reference{}) }
 	ministral := func(f *fake) { ministralFolder(f, &reference{}) }
+	lfm2MoE := func(f *fake) { lfm2MoEFolder(f, &reference{}) }
 	lfm2 := func(f *fake) { lfm2Folder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
@@ -1170,9 +1205,13 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "use_bias", true, "is true, want no such key for model_type llama"},
 		{nil, "attention_out_bias", true, "is true, want no such key for model_type llama"},
 		{glmMoE, "n_group", 8, "is 8 and topk_group 1, want 1"},
+		{lfm2MoE, "n_routed_experts", 5, "is 5, want no such key for model_type lfm2_moe"},
+		{lfm2MoE, "block_ff_dim", 5, "is 5, want no such key for model_type lfm2_moe"},
+		{lfm2MoE, "num_dense_layers", -1, "layers without experts are -1, n_shared_experts 0"},
+		{glmMoE, "num_dense_layers", 1, "is 1, want no such key for model_type glm4_moe"},
 		{glmMoE, "routed_scaling_factor", 0, "is 0, want a number above 0"},
 		{glmMoE, "n_shared_experts", -1, "n_shared_experts -1 and num_nextn_predict_layers 0, want 0"},
-		{glmMoE, "n_routed_experts", 0, "is 0, want 1 or more"},
+		{glmMoE, "n_routed_experts", 0, "the number of experts is 0, want 1 or more"},
 		{glmMoE, "num_experts_per_tok", 6, "is 6, want at most n_routed_experts, 5"},
 		{glmMoE, "num_experts", 5, "is 5, want no such key for model_type glm4_moe"},
 		{moe, "routed_scaling_factor", 2, "is 2, want no such key for model_type qwen2_moe"},
@@ -1240,8 +1279,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
 		{"qwen3moe", "expert_gating_func", uint32(2), "is 2, expert_weights_scale 1, expert_shared_c"},
 		{"qwen3moe", "expert_weights_norm", true, "or expert_weights_norm is there, want 1, 1, 0, 0"},
-		{"glm4moe", "expert_gating_func", uint32(1), "is 1 and expert_weights_scale 1, want 2"},
-		{"glm4moe", "expert_weights_scale", float32(-1), "expert_weights_scale -1, want 2"},
+		{"glm4moe", "expert_gating_func", uint32(1), "expert_gating_func is 1, expert_shared_count 0"},
+		{"glm4moe", "expert_weights_scale", float32(-1), "expert_weights_scale is -1, want a number"},
+		{"lfm2moe", "expert_shared_count", uint32(1), "expert_shared_count 1, leading_dense_block_"},
 		{"glm4moe", "leading_dense_block_count", int32(-1), "leading_dense_block_count -1 and"},
 		{"llama", "attention.temperature_scale", float32(0.1), "attention.temperature_scale 0.1, or at"},
 		{"mistral3", "attention.temperature_length", uint32(7), "is 7, want the same as rope.scaling"},

@@ -2,6 +2,7 @@ package lm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
@@ -87,6 +88,24 @@ type experts struct {
 // of reports whether a layer has experts.
 func (e *experts) of(layer int) bool {
 	return e.Count > 0 && (e.Dense == nil || !e.Dense[layer])
+}
+
+// weighBySigmoids sets how sigmoids weigh experts, and that the first layers have none. key is the
+// file's name of the scale.
+func (c *config) weighBySigmoids(a *architecture, key string, scale float64, first int) error {
+	e := &c.Experts
+	e.Sigmoid, e.Scale, e.Least = true, float32(scale), float32(a.least)
+	if !(scale > 0 && scale <= math.MaxFloat32) {
+		return fmt.Errorf("%s is %v, want a number above 0", key, scale)
+	}
+	e.Dense = make([]bool, c.Layers)
+	for i := range min(first, c.Layers) {
+		e.Dense[i] = true
+	}
+	if e.Count < 1 {
+		return fmt.Errorf("the number of experts is %d, want 1 or more", e.Count)
+	}
+	return nil
 }
 
 // check refuses experts that do not fit. Its arguments are the file's names of the keys.

@@ -63,6 +63,8 @@ type configFile struct {
 	SharedCount  *int     `json:"n_shared_experts"`
 	RouteScale   *float64 `json:"routed_scaling_factor"`
 	FirstDense   *int     `json:"first_k_dense_replace"` // layers without experts
+	FirstOnes    *int     `json:"num_dense_layers"`      // the same in LFM2
+	ExpertBias   *bool    `json:"use_expert_bias"`       // of LFM2: see experts.Choosing
 	Groups       *int     `json:"n_group"`
 	UsedGroups   *int     `json:"topk_group"`
 	Further      *int     `json:"num_nextn_predict_layers"` // which guess further tokens
@@ -308,7 +310,9 @@ func (f *configFile) checkKeys(*config) error {
 		{"block_multiple_of", valueOf(f.Multiple), isLFM2},
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
-		{"num_experts", valueOf(f.Experts), isQwenMoE},
+		{"num_experts", valueOf(f.Experts), isQwenMoE || isSigmoid && !isGLM},
+		{"num_dense_layers", valueOf(f.FirstOnes), isSigmoid && !isGLM},
+		{"use_expert_bias", valueOf(f.ExpertBias), isSigmoid && !isGLM},
 		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts && !isSigmoid},
 		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts},
 		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid},
@@ -438,29 +442,29 @@ func (f *configFile) sigmoids(c *config) error {
 	none, one := new(0), new(1)
 	scale, groups, used := *cmp.Or(f.RouteScale, new(1.0)), *cmp.Or(f.Groups, one),
 		*cmp.Or(f.UsedGroups, one)
-	first, shared := *cmp.Or(f.FirstDense, none), *cmp.Or(f.SharedCount, none)
-	c.Experts = experts{Count: *cmp.Or(f.Routed, none), Used: *cmp.Or(f.Used, none),
-		FFN: *cmp.Or(f.ExpertFFN, none), Normalized: *cmp.Or(f.Normalized, new(true)), Sigmoid: true,
-		Choosing: true, Scale: float32(scale), Least: 1e-20,
-		Dense: make([]bool, c.Layers)}
-	c.QKNorm, c.Further = *cmp.Or(f.QKNorm, new(false)), *cmp.Or(f.Further, none)
+	first, shared := *cmp.Or(f.FirstDense, f.FirstOnes, none), *cmp.Or(f.SharedCount, none)
+	c.Experts = experts{Count: *cmp.Or(f.Routed, f.Experts, none), Used: *cmp.Or(f.Used, none),
+		FFN: *cmp.Or(f.ExpertFFN, none), Normalized: *cmp.Or(f.Normalized, new(true)),
+		Choosing: *cmp.Or(f.ExpertBias, new(true))}
+	if f.of.glmExperts {
+		c.QKNorm, c.Further = *cmp.Or(f.QKNorm, new(false)), *cmp.Or(f.Further, none)
+	}
 	switch {
 	case groups != 1 || used != 1:
 		return fmt.Errorf("n_group is %d and topk_group %d, want 1", groups, used)
-	case !(scale > 0 && scale <= math.MaxFloat32):
-		return fmt.Errorf("routed_scaling_factor is %v, want a number above 0", scale)
 	case first < 0 || shared < 0 || shared > 1<<10 || c.Further < 0 || c.Further > 1<<10:
-		return fmt.Errorf("first_k_dense_replace is %d, n_shared_experts %d and "+
+		return fmt.Errorf("layers without experts are %d, n_shared_experts %d and "+
 			"num_nextn_predict_layers %d, want 0 or more", first, shared, c.Further)
 	}
 	c.Experts.Shared = shared * c.Experts.FFN
-	for i := range min(first, c.Layers) {
-		c.Experts.Dense[i] = true
+	if err := c.weighBySigmoids(f.of, "routed_scaling_factor", scale, first); err != nil {
+		return err
 	}
-	if c.Experts.Count < 1 {
-		return fmt.Errorf("n_routed_experts is %d, want 1 or more", c.Experts.Count)
+	count := "num_experts"
+	if f.of.glmExperts {
+		count = "n_routed_experts"
 	}
-	return c.Experts.check("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+	return c.Experts.check(count, "num_experts_per_tok", "moe_intermediate_size")
 }
 
 // states sets which layers keep states, and their shape.

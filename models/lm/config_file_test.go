@@ -219,6 +219,16 @@ var otherConfigs = map[string]string{
 		"num_key_value_heads": 8, "pad_token_id": 0, "rope_theta": 1000000.0, "theta": 1000000.0,
 		"tie_embedding": true, "torch_dtype": "bfloat16", "transformers_version": "4.54.0.dev0",
 		"use_cache": true, "use_pos_enc": true, "vocab_size": 65536}`,
+	"LFM2 with experts": `{"architectures": ["Lfm2MoeForCausalLM"], "bos_token_id": 1,
+		"conv_L_cache": 3, "conv_bias": false, "dtype": "bfloat16", "eos_token_id": 7,
+		"hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 7168,
+		"layer_types": ["conv", "conv", "full_attention", "conv"], "max_position_embeddings": 128000,
+		"model_type": "lfm2_moe", "moe_intermediate_size": 1792, "norm_eps": 1e-05,
+		"norm_topk_prob": true, "num_attention_heads": 32, "num_dense_layers": 2, "num_experts": 32,
+		"num_experts_per_tok": 4, "num_hidden_layers": 4, "num_key_value_heads": 8,
+		"pad_token_id": 0, "rope_theta": 1000000.0, "routed_scaling_factor": 1.0,
+		"transformers_version": "4.57.0.dev0", "use_cache": true, "use_expert_bias": true,
+		"vocab_size": 65536}`,
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

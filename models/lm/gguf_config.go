@@ -298,23 +298,16 @@ func (k *architectureKeys) sigmoids(c *config) error {
 	if scale == 0 {
 		scale = 1 // as llama.cpp does
 	}
-	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Sigmoid: true,
-		Choosing: true, Normalized: *cmp.Or(k.Normalized, new(false)), Scale: float32(scale),
-		Least: 1e-20, Shared: k.SharedCount * k.ExpertFFN, Dense: make([]bool, c.Layers)}
-	if k.Gating != 0 && k.Gating != 2 || !(scale > 0 && scale <= math.MaxFloat32) {
-		return fmt.Errorf("expert_gating_func is %d and expert_weights_scale %v, want 2, and a number "+
-			"above 0", k.Gating, scale)
+	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Choosing: true,
+		Normalized: *cmp.Or(k.Normalized, new(!k.of.glmExperts)), Shared: k.SharedCount * k.ExpertFFN}
+	if k.Gating != 0 && k.Gating != 2 || k.SharedCount < 0 || k.SharedCount > 1<<10 ||
+		k.SharedCount > 0 && !k.of.glmExperts || k.FirstDense < 0 || k.SharedFFN != 0 {
+		return fmt.Errorf("expert_gating_func is %d, expert_shared_count %d, leading_dense_block_count "+
+			"%d and expert_shared_feed_forward_length %d, want 2, 0 or more, for lfm2moe no shared ones, "+
+			"0 or more, and 0", k.Gating, k.SharedCount, k.FirstDense, k.SharedFFN)
 	}
-	if k.SharedCount < 0 || k.SharedCount > 1<<10 || k.FirstDense < 0 || k.SharedFFN != 0 {
-		return fmt.Errorf("expert_shared_count is %d, leading_dense_block_count %d and "+
-			"expert_shared_feed_forward_length %d, want 0 or more, and 0", k.SharedCount, k.FirstDense,
-			k.SharedFFN)
-	}
-	for i := range min(k.FirstDense, c.Layers) {
-		c.Experts.Dense[i] = true
-	}
-	if k.Experts < 1 {
-		return fmt.Errorf("expert_count is %d, want 1 or more", k.Experts)
+	if err := c.weighBySigmoids(k.of, "expert_weights_scale", scale, k.FirstDense); err != nil {
+		return err
 	}
 	return c.Experts.check("expert_count", "expert_used_count", "expert_feed_forward_length")
 }

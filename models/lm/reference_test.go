@@ -116,7 +116,7 @@ func (r *reference) gated(x []float64, at string) []float64 {
 
 // mixture returns the sum of the outputs of the likeliest experts of x, times their probabilities.
 func (r *reference) mixture(x []float64, at string) []float64 {
-	if _, ok := r.f.tensors[at+"gate.e_score_correction_bias"]; ok {
+	if r.routeScale > 0 {
 		return r.sigmoidMixture(x, at)
 	}
 	p, total := r.linearMap(x, at+"gate"), 0.0
@@ -152,7 +152,10 @@ func (r *reference) sigmoidMixture(x []float64, at string) []float64 {
 	var keys []float64
 	for i := range p {
 		p[i] = 1 / (1 + math.Exp(-p[i]))
-		keys = append(keys, p[i]+float64(r.f.tensors[at+"gate.e_score_correction_bias"].data[i]))
+		keys = append(keys, p[i])
+		if bias, ok := r.f.tensors[at+"gate.e_score_correction_bias"]; ok {
+			keys[i] += float64(bias.data[i])
+		}
 	}
 	ranked := slices.Sorted(slices.Values(keys))
 	least := ranked[len(ranked)-r.used]

@@ -144,6 +144,18 @@ var (
 	ggufLFM2Names = ggufNames.with(ggufShort).with(func(n *tensorNames) { n.factors = "" })
 )
 
+var (
+	lfm2MoENames = lfm2Names.with(func(n *tensorNames) {
+		n.router, n.choice = "feed_forward.gate", "feed_forward.expert_bias"
+		n.gates, n.ups = "feed_forward.experts.%d.w1", "feed_forward.experts.%d.w3"
+		n.downs, n.gateUps = "feed_forward.experts.%d.w2", "feed_forward.experts.gate_up_proj"
+		n.allDowns = "feed_forward.experts.down_proj"
+	})
+	ggufLFM2MoENames = ggufMoENames.with(ggufShort).with(func(n *tensorNames) {
+		n.share, n.choice = "", "exp_probs_b.bias"
+	})
+)
+
 // folderShort sets the names of layers with short convolutions, and other ones of LFM2.
 func folderShort(n *tensorNames) {
 	n.norm, n.attentionNorm, n.ffnNorm = "model.embedding_norm", "operator_norm", "ffn_norm"
