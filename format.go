@@ -82,6 +82,10 @@ const (
 	TQ1_0 BlockType = BlockType(blocks.TQ1_0)
 	// TQ2_0 has blocks of 256 of −1 to 2 with one scale: 2.1 bits a weight.
 	TQ2_0 BlockType = BlockType(blocks.TQ2_0)
+	// Q1_0 has blocks of 128 of −1 and 1 with one scale: 1.125 bits a weight.
+	Q1_0 BlockType = BlockType(blocks.Q1_0)
+	// Q2_0 has blocks of 64 of −1 to 2 with one scale: 2.25 bits a weight.
+	Q2_0 BlockType = BlockType(blocks.Q2_0)
 )
 
 // String returns the name of the type.

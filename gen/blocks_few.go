@@ -571,7 +571,8 @@ func (t *fewTile) wordFactors() (factors [2]reg.VecVirtual) {
 // groups at a time as there is room for in words.
 func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual, from, to int,
 	factors [2]reg.VecVirtual) {
-	ofHalf := t.form.codes == twoBits || t.form.codes == threeBits // is a vector
+	c := t.form.codes
+	apart := c == oneBit || c == twoBits || c == threeBits // a vector has all groups of its inputs
 	begun := false
 	var now, later []weightsOfGroup
 	flush := func(these []weightsOfGroup, factor reg.VecVirtual) {
@@ -589,7 +590,7 @@ func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual, from, to int,
 			}
 		})
 		switch {
-		case ofHalf:
+		case apart:
 			flush(now, factors[n])
 			now = nil
 		case n%2 == 1:

@@ -69,6 +69,7 @@ func formOf(t blocks.Type) blockForm {
 	f := blockForm{Traits: of, sums: blockSums(of.Scaling), less: int(of.Less)}
 	f.codes = map[blocks.Codes]blockCodes{blocks.EightBits: eightBits,
 		blocks.FourBits: plainFourBits, blocks.FiveBits: fiveBits, blocks.SixBits: sixBits,
+		blocks.OneBit:  oneBit,
 		blocks.TwoBits: twoBits, blocks.ThreeBits: threeBits, blocks.Trits: trits}[of.Codes]
 	if of.Levels != nil {
 		f.codes, f.less = fourBits, 0
@@ -214,8 +215,8 @@ func (s blockSet) largest(f blockForm) int {
 	if f.looksUp() {
 		return int(slices.Max(f.Levels[:])) + s.bias(f)
 	}
-	return map[blockCodes]int{plainFourBits: 15, fiveBits: 31, sixBits: 63, twoBits: 3, threeBits: 7,
-		trits: 2}[f.codes]
+	return map[blockCodes]int{plainFourBits: 15, fiveBits: 31, sixBits: 63, oneBit: 2, twoBits: 3,
+		threeBits: 7, trits: 2}[f.codes]
 }
 
 // wordsFor is how many groups of four products by bytes of up to some size fit in words of AVX2.

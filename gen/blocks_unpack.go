@@ -23,6 +23,7 @@ const (
 	plainFourBits
 	fiveBits
 	sixBits
+	oneBit
 	twoBits
 	threeBits
 	trits
@@ -114,6 +115,9 @@ func newBlockUnpacker(s blockSet, form blockForm, levels string) *blockUnpacker 
 	case trits:
 		u.trits = newTritUnpacker(s)
 		return u
+	case oneBit:
+		u.mask = s.repeated(0x02020202)
+		return u
 	case twoBits:
 		u.mask = s.repeated(0x03030303)
 		return u
@@ -153,6 +157,9 @@ func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual))
 	case trits:
 		use(i, u.trits.group(at, i))
 		return
+	case oneBit:
+		u.bits(at, use)
+		return
 	case twoBits, threeBits:
 		u.pairsOfBits(at, i, use)
 		return
@@ -188,6 +195,23 @@ func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual))
 	}
 }
 
+// bits is groups of single bits: a group's bits become 0 or 2.
+func (u *blockUnpacker) bits(at Mem, use func(g int, v reg.VecVirtual)) {
+	x := u.load(at)
+	for g := range 8 {
+		shifted := x
+		switch {
+		case g == 0:
+			shifted = u.register()
+			VPSLLW(Imm(1), x, shifted)
+		case g > 1:
+			shifted = u.register()
+			VPSRLW(imm(g-1), x, shifted)
+		}
+		use(g, u.and(u.mask, shifted))
+	}
+}
+
 // pairsOfBits is groups of pairs of bits, of threeBits with a third one.
 func (u *blockUnpacker) pairsOfBits(at Mem, i int, use func(g int, v reg.VecVirtual)) {
 	x := u.load(at.Offset(i * panelBytes))
@@ -210,6 +234,8 @@ func (f blockForm) vectorsOfCodes() int {
 	switch f.codes {
 	case eightBits, trits:
 		return 8
+	case oneBit:
+		return 1
 	case twoBits, threeBits:
 		return 2
 	}

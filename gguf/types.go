@@ -66,7 +66,8 @@ type traits struct {
 var blockTypes = map[Type]attn.BlockType{Q4_0: attn.Q4_0, Q4_1: attn.Q4_1, Q5_0: attn.Q5_0,
 	Q5_1: attn.Q5_1, Q8_0: attn.Q8_0, Q2_K: attn.Q2_K, Q3_K: attn.Q3_K, Q4_K: attn.Q4_K,
 	Q5_K: attn.Q5_K, Q6_K: attn.Q6_K, IQ4_NL: attn.IQ4_NL, IQ4_XS: attn.IQ4_XS, MXFP4: attn.MXFP4,
-	NVFP4: attn.NVFP4, TQ1_0: attn.TQ1_0, TQ2_0: attn.TQ2_0}
+	NVFP4: attn.NVFP4, TQ1_0: attn.TQ1_0, TQ2_0: attn.TQ2_0, Q1_0: attn.Q1_0,
+	Q2_0: attn.Q2_0}
 
 // types has the other types.
 var types = map[Type]traits{
@@ -83,8 +84,6 @@ var types = map[Type]traits{
 	IQ3_S:   {name: "IQ3_S", elements: 256, bytes: 110},
 	IQ2_S:   {name: "IQ2_S", elements: 256, bytes: 82},
 	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
-	Q1_0:    {name: "Q1_0", elements: 128, bytes: 18},
-	Q2_0:    {name: "Q2_0", elements: 64, bytes: 18},
 	I8:      {name: "I8", elements: 1, bytes: 1},
 	I16:     {name: "I16", elements: 1, bytes: 2},
 	I32:     {name: "I32", elements: 1, bytes: 4},

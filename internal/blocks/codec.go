@@ -109,7 +109,15 @@ func (of *Traits) fileCodes(block, words []byte, c, i int) {
 		half, k := i/4, i%4
 		joinNibbles(codes[half*64+k%2*32:], words, c, k/2*4)
 		filePairs(upper[half*32:], words[BitsAt:], c, k)
+	case OneBit:
+		fileFifths(codes[4*i:], words, c)
 	case TwoBits:
+		if of.InOrder {
+			for h := range 2 {
+				orWord(codes, 2*i+h, uint32(swapPairs(uint64(packedWord(words, h, c)))))
+			}
+			break
+		}
 		filePairs(codes[i/4*32:], words, c, i%4)
 	case ThreeBits:
 		filePairs(codes[i/4*32:], words, c, i%4)

@@ -172,7 +172,17 @@ func (x *decoder) codesOf(codes, upper []byte, i int) {
 	case SixBits:
 		half, k := i/4, i%4
 		readNibbles(to, codes[half*64+k%2*32:], upper[half*32:], k/2*4, 2*k, 3)
+	case OneBit:
+		for j := range to {
+			to[j] = codes[4*i+j/8] >> (j % 8) & 1 << 1
+		}
 	case TwoBits:
+		if x.InOrder {
+			for j := range to {
+				to[j] = codes[8*i+j/4] >> (j % 4 * 2) & 3
+			}
+			break
+		}
 		readBits(to, codes[i/4*32:], i%4*2, 3)
 	case ThreeBits:
 		readBits(to, codes[i/4*32:], i%4*2, 3)

@@ -27,6 +27,7 @@
 //	           the upper ones of input 4·g + i, in the second word of 16 + 4·g + i
 //	TwoBits    two words of pairs of bits, as in SixBits
 //	ThreeBits  likewise, and a word of third bits, as of fifth ones
+//	OneBit     a word of bits, as of fifth ones
 //	Trits      for all 256 inputs the file's bytes with 128 added, in 13 words
 package blocks
 

@@ -68,7 +68,7 @@ func swap(x, y uint64, by int, mask uint64) (uint64, uint64) {
 	return x ^ t<<by, y ^ t
 }
 
-// swapWithin exchanges the bits of x at a mask with the bits some places below.
+// swapWithin exchanges the bits of x at a mask with the bits some places above.
 func swapWithin(x uint64, by int, mask uint64) uint64 {
 	t := (x>>by ^ x) & mask
 	return x ^ t ^ t<<by
@@ -118,7 +118,18 @@ func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 	case SixBits:
 		packSixBits(to, p.part, codesA, codesB)
 		packPairs(to[BitsAt:], p.part, a[p.At.Upper:], b[p.At.Upper:])
+	case OneBit:
+		for i := range p.Inputs / Inputs {
+			packFifths(to[i*p.part:], codesA[4*i:], codesB[4*i:])
+		}
 	case TwoBits:
+		if p.InOrder {
+			for i := range p.Inputs / (Inputs / 2) { // words of 16 inputs
+				at := i/2*p.part + i%2*4*Outputs
+				put(to[at:], 0, swapPairs(word(codesA, codesB, i)))
+			}
+			break
+		}
 		packPairs(to, p.part, codesA, codesB)
 	case ThreeBits:
 		packPairs(to, p.part, codesA, codesB)
@@ -309,4 +320,11 @@ func packFifths(to, a, b []byte) {
 	x = swapWithin(x, 2, 0x0c*ofTwo)
 	x = swapWithin(x, 1, 0x22*ofTwo)
 	put(to, 0, x)
+}
+
+// swapPairs packs the pairs of bits of 16 consecutive inputs: pair 4·g + i of a word of the file
+// becomes pair 4·i + g, and the reverse.
+func swapPairs(x uint64) uint64 {
+	x = swapWithin(x, 6, 0xcc00cc*(1<<32|1))
+	return swapWithin(x, 12, 0xf0f0*(1<<32|1))
 }

@@ -24,6 +24,8 @@ const (
 	NVFP4
 	TQ1_0
 	TQ2_0
+	Q1_0
+	Q2_0
 )
 
 // Codes is the layout of the integers of weights in words.
@@ -36,12 +38,13 @@ const (
 	SixBits
 	TwoBits
 	ThreeBits
-	Trits // five in a byte, as powers of 3
+	Trits  // five in a byte, as powers of 3
+	OneBit // of integers 0 and 2
 )
 
 // wordsOf is the number of words of 32 inputs of an output; for Trits, of 256 inputs.
 var wordsOf = [...]int{EightBits: 8, FourBits: 4, FiveBits: 5, SixBits: 6, TwoBits: 2, ThreeBits: 3,
-	Trits: tritWords}
+	Trits: tritWords, OneBit: 1}
 
 const tritWords = 13
 
@@ -88,6 +91,7 @@ type Traits struct {
 	PowerOf2 bool // d is the exponent of a power of 2, in a byte
 	SixBits  bool // scales have six bits, two of which are stored separately
 	Shared   bool // each 32 bytes of nibbles are 64 inputs, the lower nibbles the first 32
+	InOrder  bool // the codes of consecutive inputs share a byte, the first one's in its lowest bits
 }
 
 // Offsets are the offsets of the parts of a file's block, 0 for missing parts.
@@ -134,6 +138,10 @@ var types = [...]Traits{
 		At: Offsets{D: 52}},
 	TQ2_0: {Name: "TQ2_0", Inputs: 256, Bytes: 66, Packed: 1056, Codes: TwoBits, Less: 1,
 		At: Offsets{D: 64}},
+	Q1_0: {Name: "Q1_0", Inputs: 128, Bytes: 18, Packed: 288, Codes: OneBit, Less: 1,
+		At: Offsets{Codes: 2}, InOrder: true},
+	Q2_0: {Name: "Q2_0", Inputs: 64, Bytes: 18, Packed: 288, Codes: TwoBits, Less: 1,
+		At: Offsets{Codes: 2}, InOrder: true},
 }
 
 // Last is the type with the largest value.

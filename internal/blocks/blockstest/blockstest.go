@@ -80,6 +80,16 @@ func weightsOf(t blocks.Type, x []byte) (y []Weight) {
 		return ofNVFP4(x)
 	case blocks.TQ1_0:
 		return ofTrits(x)
+	case blocks.Q1_0:
+		for j := range 128 {
+			n := int64(x[2+j/8]>>(j%8)&1)*2 - 1
+			y = append(y, Weight{D: halfAt(x), Scale: 1, N: n})
+		}
+	case blocks.Q2_0:
+		for j := range 64 {
+			n := int64(x[2+j/4]>>(j%4*2)&3) - 1
+			y = append(y, Weight{D: halfAt(x), Scale: 1, N: n})
+		}
 	case blocks.TQ2_0:
 		for j := 0; j < 64; j += 32 {
 			for l := range 4 {

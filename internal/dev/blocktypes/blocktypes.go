@@ -54,6 +54,10 @@ var Rows = []Row{
 		AMD64{"fewTQ1VNNIAVX512", "fewTQ1SIMD", ""}, "", false},
 	{blocks.TQ2_0, AMD64{"unpackTQ2AVX512", "unpackTQ2SIMD", "unpackTQ2VNNISIMD"},
 		AMD64{"fewTQ2VNNIAVX512", "fewTQ2SIMD", ""}, "", false},
+	{blocks.Q1_0, AMD64{"unpackQ10AVX512", "unpackQ10SIMD", "unpackQ10VNNISIMD"},
+		AMD64{"fewQ10VNNIAVX512", "fewQ10SIMD", "fewQ10VNNISIMD"}, "", false},
+	{blocks.Q2_0, AMD64{"unpackQ20AVX512", "unpackQ20SIMD", "unpackQ20VNNISIMD"},
+		AMD64{"fewQ20VNNIAVX512", "fewQ20SIMD", "fewQ20VNNISIMD"}, "", false},
 }
 
 // TypeName returns the name of a type in Go code.

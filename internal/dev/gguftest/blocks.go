@@ -11,7 +11,8 @@ import (
 // Types are the numbers of the types that Encode supports, by name.
 var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7,
 	"Q8_0": 8, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "IQ4_XS": 23,
-	"BF16": 30, "TQ1_0": 34, "TQ2_0": 35, "MXFP4": 39, "NVFP4": 40}
+	"BF16": 30, "TQ1_0": 34, "TQ2_0": 35, "MXFP4": 39, "NVFP4": 40,
+	"Q1_0": 41, "Q2_0": 42}
 
 // Encode returns numbers near x in blocks of a type, and their exact values. Rows are whole blocks.
 func Encode(kind string, x []float32) (data []byte, exact []float64) {
@@ -56,6 +57,8 @@ var encoders = map[string]func([]float32) ([]byte, []float64){
 	"NVFP4":  encodeNVFP4,
 	"TQ1_0":  encodeTQ1,
 	"TQ2_0":  encodeTQ2,
+	"Q1_0":   encodeQ1,
+	"Q2_0":   encodeQ2,
 }
 
 // half returns a number near x with 10 bits after the first, and its bytes.
@@ -392,4 +395,36 @@ func encodeTQ2(x []float32) ([]byte, []float64) {
 		data[32*(at/128)+at%32] |= byte(c) << (at / 32 % 4 * 2)
 	}
 	return append(data, d...), values
+}
+
+// encodeQ1 packs eight signs into a byte.
+func encodeQ1(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / 2)
+	values := make([]float64, len(x))
+	for i, e := range x {
+		if i%8 == 0 {
+			data = append(data, 0)
+		}
+		values[i] = -d
+		if e >= 0 {
+			values[i] = d
+			data[len(data)-1] |= 1 << (i % 8)
+		}
+	}
+	return data, values
+}
+
+// encodeQ2 packs four codes into a byte.
+func encodeQ2(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / 2)
+	values := make([]float64, len(x))
+	for i, e := range x {
+		if i%4 == 0 {
+			data = append(data, 0)
+		}
+		n := nearest(float64(e)/d, -1, 2)
+		values[i] = d * float64(n)
+		data[len(data)-1] |= byte(n+1) << (i % 4 * 2)
+	}
+	return data, values
 }

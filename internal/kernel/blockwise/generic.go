@@ -83,6 +83,8 @@ func unpackCode(of *blocks.Traits, words []byte, output, block, i int) int8 {
 		return pair(0)
 	case of.Codes == blocks.ThreeBits:
 		return pair(0) + bit(2)<<2
+	case of.Codes == blocks.OneBit:
+		return bit(0) << 1
 	case of.Codes == blocks.Trits:
 		return tritOf(words, output, block, i)
 	case of.Scaling == blocks.Floats: // halves of the inputs after each other

@@ -98,6 +98,10 @@ func unpackCodes(of *blocks.Traits, to, words []byte, block int) {
 		for g := range 8 {
 			addBits(group(g), words[blocks.BitsAt+g/4*4*panel:], uint64(g%4*2), 3, less)
 		}
+	case blocks.OneBit:
+		for g := range 8 {
+			unpackOneBit(group(g), words, g, less)
+		}
 	case blocks.TwoBits:
 		for g := range 8 {
 			unpackPairs(group(g), words, nil, g, less)
@@ -206,6 +210,16 @@ func unpackPairs(to, words, bits []byte, g int, less uint64) {
 		if bits != nil {
 			x |= binary.LittleEndian.Uint64(bits[i:]) >> g & each << 2
 		}
+		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte borrows from the next one
+		binary.LittleEndian.PutUint64(to[i:], x)
+	}
+}
+
+// unpackOneBit unpacks the bits of a group to 0 and 2, and subtracts less.
+func unpackOneBit(to, words []byte, g int, less uint64) {
+	const each = 0x0101010101010101
+	for i := 0; i < len(to); i += 8 {
+		x := binary.LittleEndian.Uint64(words[i:]) >> g & each << 1
 		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte borrows from the next one
 		binary.LittleEndian.PutUint64(to[i:], x)
 	}

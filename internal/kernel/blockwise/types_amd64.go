@@ -41,6 +41,10 @@ func unpackAVX512(t blocks.Type, dst, packed *byte, n int) {
 		unpackTQ1AVX512(dst, packed, n)
 	case blocks.TQ2_0:
 		unpackTQ2AVX512(dst, packed, n)
+	case blocks.Q1_0:
+		unpackQ10AVX512(dst, packed, n)
+	case blocks.Q2_0:
+		unpackQ20AVX512(dst, packed, n)
 	}
 }
 
@@ -65,6 +69,10 @@ func unpackAVXVNNI(t blocks.Type, dst, packed *byte, n int) {
 		unpackTQ1VNNISIMD(dst, packed, n)
 	case blocks.TQ2_0:
 		unpackTQ2VNNISIMD(dst, packed, n)
+	case blocks.Q1_0:
+		unpackQ10VNNISIMD(dst, packed, n)
+	case blocks.Q2_0:
+		unpackQ20VNNISIMD(dst, packed, n)
 	default:
 		unpackAVX2(t, dst, packed, n)
 	}
@@ -105,6 +113,10 @@ func unpackAVX2(t blocks.Type, dst, packed *byte, n int) {
 		unpackTQ1SIMD(dst, packed, n)
 	case blocks.TQ2_0:
 		unpackTQ2SIMD(dst, packed, n)
+	case blocks.Q1_0:
+		unpackQ10SIMD(dst, packed, n)
+	case blocks.Q2_0:
+		unpackQ20SIMD(dst, packed, n)
 	}
 }
 
@@ -158,6 +170,10 @@ func fewAVX512(t blocks.Type, x *blockCall) {
 		fewTQ1VNNIAVX512(x)
 	case blocks.TQ2_0:
 		fewTQ2VNNIAVX512(x)
+	case blocks.Q1_0:
+		fewQ10VNNIAVX512(x)
+	case blocks.Q2_0:
+		fewQ20VNNIAVX512(x)
 	}
 }
 
@@ -174,6 +190,10 @@ func fewAVXVNNI(t blocks.Type, x *blockCall) {
 		fewQ4KVNNISIMD(x)
 	case blocks.Q6_K:
 		fewQ6KVNNISIMD(x)
+	case blocks.Q1_0:
+		fewQ10VNNISIMD(x)
+	case blocks.Q2_0:
+		fewQ20VNNISIMD(x)
 	default:
 		fewAVX2(t, x)
 	}
@@ -214,6 +234,10 @@ func fewAVX2(t blocks.Type, x *blockCall) {
 		fewTQ1SIMD(x)
 	case blocks.TQ2_0:
 		fewTQ2SIMD(x)
+	case blocks.Q1_0:
+		fewQ10SIMD(x)
+	case blocks.Q2_0:
+		fewQ20SIMD(x)
 	}
 }
 
@@ -262,7 +286,7 @@ func multiplyAVX2(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q8_0, blocks.IQ4_NL:
 		multiplyBytesSIMD(x)
-	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0:
+	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0, blocks.Q1_0, blocks.Q2_0:
 		multiplyNibblesSIMD(x)
 	case blocks.MXFP4, blocks.Q5_0:
 		multiplyLevelsSIMD(x)
@@ -322,6 +346,8 @@ var kernelsOf = [...]struct {
 	blocks.NVFP4:  {3, 0, 4, 4},
 	blocks.TQ1_0:  {4, 8, 1, 4},
 	blocks.TQ2_0:  {4, 8, 4, 4},
+	blocks.Q1_0:   {4, 8, 4, 4},
+	blocks.Q2_0:   {4, 8, 4, 4},
 }
 
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
@@ -408,6 +434,36 @@ func fewNibblesVNNIAVX512(x *blockCall)
 //
 //go:noescape
 func fewNibblesVNNISIMD(x *blockCall)
+
+// fewQ10SIMD is for Q1_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ10SIMD(x *blockCall)
+
+// fewQ10VNNIAVX512 is for Q1_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ10VNNIAVX512(x *blockCall)
+
+// fewQ10VNNISIMD is for Q1_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ10VNNISIMD(x *blockCall)
+
+// fewQ20SIMD is for Q2_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ20SIMD(x *blockCall)
+
+// fewQ20VNNIAVX512 is for Q2_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ20VNNIAVX512(x *blockCall)
+
+// fewQ20VNNISIMD is for Q2_0. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewQ20VNNISIMD(x *blockCall)
 
 // fewQ2KSIMD is for Q2_K. It works like multiplyBlocksGeneric.
 //
@@ -594,7 +650,7 @@ func multiplyMinimaVNNIAVX512(x *blockCall)
 //go:noescape
 func multiplyMinimaVNNISIMD(x *blockCall)
 
-// multiplyNibblesSIMD is for Q4_0, TQ1_0, TQ2_0. It works like multiplyBlocksGeneric.
+// multiplyNibblesSIMD is for Q4_0, TQ1_0, TQ2_0, Q1_0, Q2_0. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func multiplyNibblesSIMD(x *blockCall)
@@ -718,6 +774,36 @@ func unpackNibblesF16AVX512(dst, packed, table *byte, n int)
 //
 //go:noescape
 func unpackNibblesF16SIMD(dst, packed, table *byte, n int)
+
+// unpackQ10AVX512 is for Q1_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ10AVX512(dst, packed *byte, n int)
+
+// unpackQ10SIMD is for Q1_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ10SIMD(dst, packed *byte, n int)
+
+// unpackQ10VNNISIMD is for Q1_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ10VNNISIMD(dst, packed *byte, n int)
+
+// unpackQ20AVX512 is for Q2_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ20AVX512(dst, packed *byte, n int)
+
+// unpackQ20SIMD is for Q2_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ20SIMD(dst, packed *byte, n int)
+
+// unpackQ20VNNISIMD is for Q2_0. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackQ20VNNISIMD(dst, packed *byte, n int)
 
 // unpackQ2KAVX512 is for Q2_K. It works like unpackBlockGeneric.
 //

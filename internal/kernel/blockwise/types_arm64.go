@@ -83,6 +83,8 @@ var fewRowsOf = [...]uint8{
 	blocks.NVFP4:  0,
 	blocks.TQ1_0:  0,
 	blocks.TQ2_0:  0,
+	blocks.Q1_0:   0,
+	blocks.Q2_0:   0,
 }
 
 // fewLevelsDot is for IQ4_NL. It works like multiplyBlocksGeneric.
