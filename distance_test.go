@@ -198,7 +198,8 @@ func TestDistanceErrors(t *testing.T) {
 		{Distance{Key: zeros(1, 2, 1, 3)}, ErrShape,
 			"Distance.Key is [1 2 1 3], want [1, 2 or 1, 5, …]"},
 		{Distance{Query: Tensor{B: 1, H: 1, L: 1, D: 3}}, ErrLength,
-			"len(Distance.Query.Data) is 0, want at least 1·1·1·3: without strides it is contiguous [B H L D]"},
+			"len(Distance.Query.Data) is 0, want at least 1·1·1·3: without strides it is contiguous " +
+				"[B H L D]"},
 		{Distance{Query: Tensor{Data: dst.Data, B: 1, H: 1, L: 1, D: 3}}, ErrOverlap,
 			"dst overlaps Distance.Query, want separate memory"},
 		{Distance{Key: BHLD(dst.Data, 1, 1, 5, 3)}, ErrOverlap,
