@@ -102,6 +102,27 @@ func (w *scratch) fit(p *plan) {
 	}
 }
 
+// biasRows is how many rows of a tile have biases in scratch: so many that the L1 cache holds
+// them.
+const biasRows = 8
+
+// fitBuckets makes room for biases and the buckets of all distances, with some more on both sides.
+func (w *scratch) fitBuckets(p *plan) {
+	more := Block + p.headsPerChunk*p.chunkRows
+	if w.biases = grow(w.biases, max(biasRows*Block, more)); p.distant.none() {
+		return
+	}
+	x, reach := p.distant.Buckets, p.near.reach
+	w.more, w.buckets = more, grow(w.buckets, 2*(reach+more)+1)
+	buckets := w.buckets[:2*(reach+more)+1]
+	for i := range buckets {
+		at := min(max(i-more, 0), 2*reach)
+		if buckets[i] = int32(at); x != nil {
+			buckets[i] = x[at]
+		}
+	}
+}
+
 // grow grows all memory to the sizes of a plan.
 func (w *scratch) grow(p *plan, want sizes) {
 	w.fitted = want

@@ -169,10 +169,6 @@ func (x *biasPart) begin(n int) int {
 	return n * x.stride
 }
 
-// biasRows is how many rows a part has whose biases are in scratch: so many that the L1 cache holds
-// them.
-const biasRows = 8
-
 // biasPart returns the part of a tile's biases that begins at next. It is the only place that knows
 // where they are: where the caller has them, in windows of Distance.Query, or nowhere, so that they
 // are computed.
@@ -311,23 +307,6 @@ func (w *scratch) numbers(p *plan, dst, query, keys []float32, key, d int) {
 	}
 	for n, at := range buckets[:len(dst)] {
 		dst[n] += keys[(key+n)*p.distant.Key.SL+int(at)]
-	}
-}
-
-// fitBuckets makes room for biases and the buckets of all distances, with some more on both sides.
-func (w *scratch) fitBuckets(p *plan) {
-	more := Block + p.headsPerChunk*p.chunkRows
-	if w.biases = grow(w.biases, max(biasRows*Block, more)); p.distant.none() {
-		return
-	}
-	x, reach := p.distant.Buckets, p.near.reach
-	w.more, w.buckets = more, grow(w.buckets, 2*(reach+more)+1)
-	buckets := w.buckets[:2*(reach+more)+1]
-	for i := range buckets {
-		at := min(max(i-more, 0), 2*reach)
-		if buckets[i] = int32(at); x != nil {
-			buckets[i] = x[at]
-		}
 	}
 }
 
