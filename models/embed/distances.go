@@ -2,9 +2,8 @@ package embed
 
 import "github.com/seed-1415985d/attn"
 
-// loadDistances computes the relative position bias of MPNet, as in T5: each head adds a bias to
-// the score of a query and a key by the bucket of their distance. The table covers the longest
-// text. Only differences matter, so shorter texts and batches use its beginning.
+// loadDistances loads the relative position bias of MPNet, as in T5: each head adds a number to the
+// score of a query and a key by the bucket of their distance.
 func (m *Model) loadDistances(b *builder) {
 	if m.buckets == 0 {
 		return
@@ -13,16 +12,13 @@ func (m *Model) loadDistances(b *builder) {
 	if b.Err != nil {
 		return
 	}
-	n := m.description.longest
-	m.distance = make([]float32, m.heads*n*n)
-	line := make([]float32, 2*n-1) // indexed by key − query + n − 1
-	for h := range m.heads {
-		for i := range line {
-			line[i] = weights[bucket(i-(n-1), m.buckets)*m.heads+h]
-		}
-		for query := range n {
-			copy(m.distance[(h*n+query)*n:][:n], line[n-1-query:])
-		}
+	x := &m.distance
+	x.Query = attn.BHLD(make([]float32, m.heads*m.buckets), 1, m.heads, 1, m.buckets)
+	for i, e := range weights {
+		x.Query.Row(0, i%m.heads, 0)[i/m.heads] = e
+	}
+	for d := -farthest; d <= farthest; d++ {
+		x.Buckets = append(x.Buckets, int32(bucket(d, m.buckets)))
 	}
 }
 
@@ -60,14 +56,4 @@ func reaches(n, exact, k, pieces int) bool {
 		right *= float64(farthest) / float64(exact)
 	}
 	return left >= right
-}
-
-// bias returns the part of the table for the batch.
-func (r *runner) bias() attn.Tensor {
-	if r.distance == nil {
-		return attn.Tensor{}
-	}
-	n, tokens := r.description.longest, r.tokens/max(1, len(r.seen))
-	return attn.Tensor{Data: r.distance, B: 1, H: r.heads, L: tokens, D: tokens,
-		SB: r.heads * n * n, SH: n * n, SL: n}
 }

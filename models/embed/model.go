@@ -29,7 +29,7 @@ type Model struct {
 	tables   tables
 	all      []layer
 	final    *norm
-	distance []float32       // the bias of each head, query and key
+	distance attn.Distance   // of each head
 	head     *head           // nil for none
 	words    *tokenize.Words // which tokens begin words, for a head that labels tokens
 	noVector error           // error of Encode, nil if there are vectors
@@ -318,7 +318,7 @@ func (m *Model) Memory() (matrices, lookups int) {
 	if m.images != nil {
 		lookups += 4 * (len(m.images.vision.before) + len(m.images.vision.places))
 	}
-	return m.matrices, lookups + 4*len(m.distance)
+	return m.matrices, lookups + 4*len(m.distance.Query.Data)
 }
 
 // MultiplyAdds returns the number of multiply-adds for a text of some tokens, in matrix products
