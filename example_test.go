@@ -626,15 +626,11 @@ func (m *Experts) Forward(pool *attn.Pool, dst, x attn.Tensor,
 	if err := pool.MulExperts(down, gate, m.down, chosen, nil); err != nil {
 		return err
 	}
-	for t := range tokens {
-		sum := dst.Row(0, 0, t)
-		for j := range n {
-			for i, e := range down.Row(0, j, t) {
-				sum[i] += float32(weights[t*n+j] * e) // rounded, so that all CPUs have the same bits
-			}
-		}
+	sum := attn.BHLD(make([]float32, tokens*model), 1, 1, tokens, model)
+	if err := nn.Combine(pool, sum, down, attn.BHLD(weights, 1, 1, tokens, n)); err != nil {
+		return err
 	}
-	return nil
+	return nn.Add(pool, dst, dst, sum)
 }
 
 // softmaxRouter chooses the experts with the largest softmax, which is their weight, as of all

@@ -146,9 +146,8 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 // Where the index is −1, as for experts on another machine, the row of dst becomes +0 without bias,
 // and its inputs are not read. A token may choose a matrix several times, and T may be 0. experts
 // and a may be Broadcast. Gate and up are two calls with the same experts, down is a third, whose a
-// has their n rows for each token. The layer's output is the sum of its n rows; weight an element e
-// with the router's weight w as float32(w*e), because without the conversion compilers for some
-// CPUs skip the rounding before the sum. The example computes a whole layer.
+// has their n rows for each token. Combine of package nn adds up its n rows times the router's
+// weights. The example computes a whole layer.
 //
 // The error is [ErrOption] for an index below −1 or from len(ms) on and for a nil matrix,
 // [ErrShape] for other shapes, [ErrLength] for a bias of another length or another number of

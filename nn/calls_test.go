@@ -141,7 +141,10 @@ func TestAllocations(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	x, y, dst := randomTensor(r, 1, 2, 40, 128), randomTensor(r, 1, 2, 40, 128), zeros(1, 2, 40, 128)
 	p := attn.NewPool(2)
-	for _, c := range calls(t, r, 128, 40) {
+	two := func(p *attn.Pool, dst, a, b attn.Tensor) error {
+		return Combine(p, dst, a, attn.BHLD(b.Data, 1, 2, 40, 2))
+	}
+	for _, c := range append(calls(t, r, 128, 40), call{"Combine", two}) {
 		for _, p := range []*attn.Pool{nil, p} {
 			must(t, c.run(p, dst, x, y))
 			if n := testing.AllocsPerRun(20, func() { must(t, c.run(p, dst, x, y)) }); n != 0 {

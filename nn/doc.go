@@ -1,5 +1,6 @@
 // Package nn computes the layers of a model between attention and matrix products: norms, residual
-// sums, activations, gates, rotary positions, causal convolution, and MaxSim scores of documents.
+// sums, sums of experts, activations, gates, softmax, rotary positions, causal convolution, and
+// MaxSim scores of documents.
 //
 // As in package attn, each function has a fixed order of operations: results have the same bits on
 // every CPU, for any number of threads, in any batch and from views of any strides. Calls allocate

@@ -30,6 +30,7 @@ const (
 	rotate
 	softmax
 	convolve
+	combine
 )
 
 const (
@@ -49,6 +50,7 @@ type job struct {
 	eps          float32
 	activation   Activation
 	alpha, limit float32
+	cpu          tuning.Row // of combine
 	rope         *Rope
 	positions    []int32
 	inverse      bool
@@ -142,6 +144,12 @@ func (j *job) work(from, to int) {
 	if j.operation == convolve {
 		for ; from < to; from++ {
 			j.convolve(j.convs[from/j.pieces], from%j.pieces)
+		}
+		return
+	}
+	if j.operation == combine {
+		for ; from < to; from++ {
+			j.combineUnit(from)
 		}
 		return
 	}

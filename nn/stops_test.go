@@ -44,6 +44,14 @@ func TestStopsOfTheWorld(t *testing.T) {
 		}
 		convCalls(t, r, yield)
 		maxSimCalls(t, r, yield)
+		yield("Combine", "", func() error {
+			return Combine(nil, attn.BHLD(dst.Data, 1, 2, 1, d), attn.BHLD(x.Data, 1, 4, 1, d),
+				attn.BHLD(huge.Data, 1, 2, 1, 4))
+		})
+		yield("Combine", "many rows", func() error {
+			return Combine(nil, attn.BHLD(dst.Data, 1, 4, 1, 8), attn.BHLD(x.Data, 1, d/2, 1, 8),
+				attn.BHLD(huge.Data, 1, 4, 1, d/2))
+		})
 		yield("RMSNorm", "long rows", func() error { return RMSNorm(nil, dst, x, nil, 1e-5) })
 		yield("L2Norm", "rows that are scaled", func() error { return L2Norm(nil, dst, huge, 1e-5) })
 		yield("LayerNorm", "rows that are scaled", func() error {

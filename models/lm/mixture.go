@@ -81,9 +81,11 @@ func (b *layerBuilder) experts(name, fused string, in, out, first, all int) weig
 
 // mixing is the buffers of a runner for a mixture.
 type mixing struct {
-	scores, ranks, shares, outputs, portion, common []float32
-	chosen                                          []int32
-	experts                                         int // of a token
+	scores, ranks, portion []float32
+	shares                 []float32 // [rows][experts of a token, the shared one last]
+	outputs                []float32 // [experts of a token, the shared one last][rows][Dim]
+	routed, common         []float32 // the parts of outputs
+	chosen                 []int32
 }
 
 // mix computes the hidden rows of the experts from the normed rows.
@@ -96,42 +98,59 @@ func (r *runner) mix(m *mixture) {
 	r.apply(&r.gate, &m.gate, attn.BHLD(r.normed, 1, 1, rows, r.Dim), chosen)
 	r.apply(&r.up, &m.up, attn.BHLD(r.normed, 1, 1, rows, r.Dim), chosen)
 	r.gated(&r.active, r.gate, r.up)
-	r.apply(&x.outputs, &m.down, attn.BHLD(r.active, 1, n, rows, m.down.In), chosen)
-	x.portion = x.portion[:0]
+	all := m.rowsOfAToken()
+	x.outputs = resize(x.outputs, all*rows*r.Dim)
+	x.routed, x.common = x.outputs[:n*rows*r.Dim], x.outputs[n*rows*r.Dim:]
+	r.apply(&x.routed, &m.down, attn.BHLD(r.active, 1, n, rows, m.down.In), chosen)
 	if m.shared != nil {
-		r.dense(&x.common, m.shared)
-		r.weighShared(m, rows)
+		r.mixShared(m)
 	}
 	r.hidden = resize(r.hidden, rows*r.Dim)
 	if r.err == nil {
-		r.try(r.pool.Run(rows, (*combiner)(r)))
+		r.try(nn.Combine(r.pool, attn.BHLD(r.hidden, 1, 1, rows, r.Dim),
+			attn.BHLD(x.outputs, 1, all, rows, r.Dim), attn.BHLD(x.shares, 1, 1, rows, all)))
 	}
 }
 
-// weighShared computes the weight of the shared network for each row.
-func (r *runner) weighShared(m *mixture, rows int) {
-	x := &r.mixing
-	if m.share.Matrix == nil {
-		x.portion = append(x.portion, slices.Repeat([]float32{1}, rows)...)
+// mixShared computes the rows and weights of the network that all tokens use.
+func (r *runner) mixShared(m *mixture) {
+	x, all := &r.mixing, m.rowsOfAToken()
+	r.dense(&x.common, m.shared)
+	if x.portion = x.portion[:0]; m.share.Matrix == nil {
+		x.portion = append(x.portion, slices.Repeat([]float32{1}, len(x.shares)/all)...)
+	} else {
+		r.multiply(r.normed, product{&x.portion, &m.share})
+		r.try(nn.Activate(r.pool, rowsOf(x.portion, 1), rowsOf(x.portion, 1), nn.Sigmoid))
+	}
+	if r.err != nil {
 		return
 	}
-	r.multiply(r.normed, product{&x.portion, &m.share})
-	r.try(nn.Activate(r.pool, rowsOf(x.portion, 1), rowsOf(x.portion, 1), nn.Sigmoid))
+	for i, e := range x.portion {
+		x.shares[i*all+all-1] = e
+	}
 }
 
-// choose finds the experts of each row, and their weights.
+// rowsOfAToken returns how many rows are added up for a token: of its experts, and the shared one.
+func (m *mixture) rowsOfAToken() int {
+	if m.shared != nil {
+		return m.expertsOfAToken + 1
+	}
+	return m.expertsOfAToken
+}
+
+// choose finds the experts of each row, and their weights. A shared one's weight is left out.
 func (r *runner) choose(m *mixture, rows int) {
 	x, n, all := &r.mixing, m.expertsOfAToken, m.router.Out
-	x.experts = n
+	width := m.rowsOfAToken()
 	if cap(x.chosen) < rows*n {
 		x.chosen = make([]int32, rows*n)
 	}
-	x.chosen, x.shares = x.chosen[:rows*n], resize(x.shares, rows*n)
+	x.chosen, x.shares = x.chosen[:rows*n], resize(x.shares, rows*width)
 	if r.Experts.Sigmoid {
 		r.try(nn.Activate(r.pool, rowsOf(x.scores, all), rowsOf(x.scores, all), nn.Sigmoid))
 	}
 	for i := range rows {
-		scores, chosen, shares := x.scores[i*all:][:all], x.chosen[i*n:][:n], x.shares[i*n:][:n]
+		scores, chosen, shares := x.scores[i*all:][:all], x.chosen[i*n:][:n], x.shares[i*width:][:n]
 		attn.TopK(chosen, r.ranks(m, scores))
 		if !r.Experts.Normalized && !r.Experts.Sigmoid {
 			attn.Softmax(scores, scores)
@@ -181,27 +200,5 @@ func (r *runner) apply(to *[]float32, by *weights.Experts, a attn.Tensor,
 	*to = resize(*to, chosen.D*chosen.L*by.Out)
 	if r.err == nil {
 		r.try(by.Multiply(r.pool, attn.BHLD(*to, 1, chosen.D, chosen.L, by.Out), a, chosen))
-	}
-}
-
-// combiner adds up the outputs of a row's experts, in the order of their scores.
-type combiner runner
-
-func (c *combiner) Work(row int) {
-	x, n, rows := &c.mixing, c.mixing.experts, len(c.hidden)/c.Dim
-	to := c.hidden[row*c.Dim:][:c.Dim]
-	clear(to)
-	for j := range n {
-		addTimes(to, x.outputs[(j*rows+row)*c.Dim:][:c.Dim], x.shares[row*n+j])
-	}
-	if len(x.portion) > 0 {
-		addTimes(to, x.common[row*c.Dim:][:c.Dim], x.portion[row])
-	}
-}
-
-// addTimes computes to += x·by, with the product rounded on every CPU.
-func addTimes(to, x []float32, by float32) {
-	for i, e := range x {
-		to[i] += float32(e * by)
 	}
 }
