@@ -57,6 +57,8 @@ type architecture struct {
 	queryScale   bool // queries are multiplied by a number that grows with the position
 	unrotated    int  // the last of each so many layers has no rotation; 0 for none
 	mixture      mixtureKind
+	multipliers  bool    // of embeddings, attention, sums and logits
+	hybrid       bool    // keys and names of Granite 4
 	least        float64 // added to the sum of sigmoids that divides them
 	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
@@ -240,6 +242,16 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1.5625e-7, Stop: weights.OneOrMore{151329, 151336, 151338},
 				KVHeads: new(2), HeadDim: new(128), Rotated: new(0.5), AttentionBias: true}
 		}},
+	{kind: "granite", gguf: "granite", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
+		pairs: true, biasKey: true, ffnBiasKey: true, multipliers: true, scoreCap: -1, logitCap: -1,
+		usual: usualGranite},
+	{kind: "granitemoehybrid", folder: &graniteHybridNames, activation: nn.SiLU, biasKey: true,
+		multipliers: true, hybrid: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			f := usualGranite()
+			f.SharedWidth, f.LocalExperts, f.Used = new(1024), new(8), new(2)
+			return f
+		}},
 	{kind: "lfm2", gguf: "lfm2", folder: &lfm2Names, file: &ggufLFM2Names, activation: nn.SiLU,
 		qkNorm: true, shortConvs: true, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
@@ -262,6 +274,12 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1e-5, KVHeads: new(8), Rotated: new(0.5), ExpertFFN: new(1408),
 				Used: new(8), Routed: new(128), SharedCount: new(1), FirstDense: new(1)}
 		}},
+}
+
+// usualGranite has the defaults of folders of Granite.
+func usualGranite() configFile {
+	return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, EmbeddingMul: new(1.0),
+		LogitsDivisor: new(1.0), ResidualMul: new(1.0), AttentionMul: new(1.0)}
 }
 
 // usualLFM2 has the defaults of folders of LFM2.

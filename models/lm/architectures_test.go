@@ -421,6 +421,23 @@ var archCases = []archCase{
 		r.normalized, r.routeScale, r.least = true, 1, 1e-6
 		return f
 	}},
+	{name: "granite", folder: graniteFolder},
+	{name: "granitemoehybrid", folder: func(f *fake, r *reference) {
+		graniteHybridFolder(f, r)
+		f.config["position_embedding_type"] = "rope"
+	}},
+	{name: "granitemoehybrid without rotations", folder: func(f *fake, r *reference) {
+		graniteHybridFolder(f, r)
+		f.config["position_embedding_type"] = "nope"
+		r.unrotated = "all"
+	}},
+	{name: "granite of GGUF", gguf: func(r *reference) *fakeGGUF { return graniteGGUF(r) }},
+	{name: "granite of GGUF without rotations", gguf: func(r *reference) *fakeGGUF {
+		f := graniteGGUF(r)
+		f.Set("granite.rope.scaling.finetuned", false)
+		r.unrotated = "all"
+		return f
+	}},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
@@ -623,6 +640,42 @@ func lfm2GGUFOf(f *fakeGGUF, r *reference, kind string) {
 	f.Set(kind+".attention.head_count_kv", []uint32{0, 2})
 	f.Set(kind+".shortconv.l_cache", uint32(3))
 	r.head, r.tied = 16, true
+}
+
+// graniteFolder has multipliers.
+func graniteFolder(f *fake, r *reference) {
+	for key, value := range map[string]any{"model_type": "granite", "embedding_multiplier": 12,
+		"attention_multiplier": 0.25, "residual_multiplier": 0.22, "logits_scaling": 8} {
+		f.config[key] = value
+	}
+	r.embeddings, r.scalar, r.residual, r.divisor = 12, 16, 0.22, 8
+}
+
+// graniteHybridFolder has these, and one tensor of gate and up.
+func graniteHybridFolder(f *fake, r *reference) {
+	graniteFolder(f, r)
+	f.fuse("shared_mlp.input_linear", "mlp.gate_proj", "mlp.up_proj")
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.tensors[at+"shared_mlp.output_linear.weight"] = f.tensors[at+"mlp.down_proj.weight"]
+		f.hide(at + "mlp.down_proj.weight")
+	}
+	for key, value := range map[string]any{"model_type": "granitemoehybrid",
+		"shared_intermediate_size": 40, "intermediate_size": 99, "num_local_experts": 0,
+		"num_experts_per_tok": 0, "mamba_d_state": 128,
+		"layer_types": []string{"attention", "attention"}} {
+		f.config[key] = value
+	}
+}
+
+func graniteGGUF(r *reference) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "granite", one("Q8_0"))
+	f.pair()
+	for key, value := range map[string]float32{"embedding_scale": 12, "attention.scale": 0.25,
+		"residual_scale": 0.25, "logit_scale": 8} {
+		f.Set("granite."+key, value)
+	}
+	r.head, r.embeddings, r.scalar, r.residual, r.divisor = 16, 12, 16, 0.25, 8
+	return f
 }
 
 // addExperts replaces the networks of some layers of a folder by experts.
@@ -1127,6 +1180,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 	ministral := func(f *fake) { ministralFolder(f, &reference{}) }
 	lfm2MoE := func(f *fake) { lfm2MoEFolder(f, &reference{}) }
 	lfm2 := func(f *fake) { lfm2Folder(f, &reference{}) }
+	granite := func(f *fake) { graniteFolder(f, &reference{}) }
+	hybrid := func(f *fake) { graniteHybridFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -1228,6 +1283,12 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{lfm2, "block_multiple_of", 0, "block_multiple_of 0 and the width of networks 40, want"},
 		{lfm2, "block_ffn_dim_multiplier", -1, "is -1, block_multiple_of 256 and the width"},
 		{lfm2, "conv_bias", true, "is true, want false"},
+		{nil, "residual_multiplier", 0.5, "is 0.5, want no such key for model_type llama"},
+		{nil, "position_embedding_type", "rope", "is rope, want no such key for model_type llama"},
+		{granite, "attention_multiplier", 0, "is 0, want a number above 0"},
+		{hybrid, "layer_types", []string{"attention", "mamba"}, `has "mamba", want attention only`},
+		{hybrid, "layer_types", nil, "has 0 layers, want num_hidden_layers, 2"},
+		{hybrid, "num_local_experts", 4, "is 4, want 0"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
@@ -1291,6 +1352,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"llama", "shortconv.l_cache", uint32(3), "is 3, want none for this architecture"},
 		{"lfm2", "shortconv.l_cache", uint32(1), "is 1, want 2 to 4096"},
 		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
+		{"llama", "logit_scale", float32(2), "logit_scale is 2, want it only for granite"},
+		{"granite", "residual_scale", float32(-1), "residual_scale is -1, want a number above 0"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},

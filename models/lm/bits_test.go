@@ -73,6 +73,8 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			ExpertFFN: new(24), SharedCount: new(1), QKNorm: new(true), UseWindow: new(false)}, 0x13753b2f},
 		{configFile{ModelType: "ministral3", Rope: &scaling{Type: "yarn", Factor: 4, Original: 16,
 			QueryScale: new(0.5)}}, 0xe399c734},
+		{configFile{ModelType: "granite", EmbeddingMul: new(12.0), AttentionMul: new(0.25),
+			ResidualMul: new(0.22), LogitsDivisor: new(8.0), UseWindow: new(false)}, 0xf005c626},
 		{configFile{ModelType: "lfm2", ShortWidth: new(3), FullOnes: []int{1}, UseWindow: new(false)},
 			0x0f23de36},
 	} {

@@ -34,6 +34,8 @@ type config struct {
 	Trained int
 
 	EmbeddingScale float32 // 0 for none
+	ResidualScale  float32 // of the outputs of attention and network, before they are added
+	LogitDivisor   float32 // 0 for none, as the number before
 	ScoreScale     float32 // 0: 1/√HeadDim
 	Sinks          bool    // one for each head
 	Experts        experts
@@ -69,6 +71,27 @@ func (c *config) unrotate(step int) {
 	for i := range c.Unrotated {
 		c.Unrotated[i] = (i+1)%step == 0
 	}
+}
+
+// multiplier is a number that a file has under a key; nil: 1, or the default of scores.
+type multiplier struct {
+	key string
+	by  *float64
+}
+
+// multiply sets the multipliers of embeddings, scores and residual rows, and the divisor of logits.
+func (c *config) multiply(all [4]multiplier) error {
+	for i, to := range []*float32{&c.EmbeddingScale, &c.ScoreScale, &c.ResidualScale,
+		&c.LogitDivisor} {
+		m := all[i]
+		if m.by == nil {
+			continue
+		}
+		if *to = float32(*m.by); !(*to > 0 && *to <= math.MaxFloat32) {
+			return fmt.Errorf("%s is %v, want a number above 0", m.key, *m.by)
+		}
+	}
+	return nil
 }
 
 // experts describes a mixture of experts in place of a feed-forward network.

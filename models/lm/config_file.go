@@ -79,6 +79,13 @@ type configFile struct {
 	StateHeads    *int  `json:"linear_num_value_heads"`
 	OutputGate    *bool `json:"attn_output_gate"`
 
+	// of Granite
+	EmbeddingMul  *float64 `json:"embedding_multiplier"`
+	LogitsDivisor *float64 `json:"logits_scaling"`
+	ResidualMul   *float64 `json:"residual_multiplier"`  // of what is added to rows
+	AttentionMul  *float64 `json:"attention_multiplier"` // of scores
+	SharedWidth   *int     `json:"shared_intermediate_size"`
+	PositionsBy   *string  `json:"position_embedding_type"` // rope, or others for no rotations
 	// of LFM2: layers with a short convolution, and names and widths of its own
 	ShortWidth *int     `json:"conv_L_cache"`
 	FullOnes   []int    `json:"full_attn_idxs"`           // layers with attention, if layer_types is not there
@@ -221,10 +228,10 @@ func (f *configFile) config() (config, error) {
 	return c, err
 }
 
-// adjust sets what LFM2 has under names of its own, and the width of its networks.
+// adjust sets what LFM2 and Granite 4 have under names of their own, and the width of networks.
 func (f *configFile) adjust() error {
 	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
-	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, &f.FFN)
+	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, f.SharedWidth, &f.FFN)
 	if f.Adjusted == nil || !*f.Adjusted || !f.of.shortConvs {
 		return nil
 	}
@@ -299,6 +306,12 @@ func (f *configFile) checkKeys(*config) error {
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
 		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey},
 		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
+		{"embedding_multiplier", valueOf(f.EmbeddingMul), f.of.multipliers},
+		{"logits_scaling", valueOf(f.LogitsDivisor), f.of.multipliers},
+		{"residual_multiplier", valueOf(f.ResidualMul), f.of.multipliers},
+		{"attention_multiplier", valueOf(f.AttentionMul), f.of.multipliers},
+		{"shared_intermediate_size", valueOf(f.SharedWidth), f.of.hybrid},
+		{"position_embedding_type", valueOf(f.PositionsBy), f.of.hybrid},
 		{"conv_L_cache", valueOf(f.ShortWidth), f.of.shortConvs},
 		{"full_attn_idxs", valueOfList(f.FullOnes), f.of.shortConvs},
 		{"norm_eps", valueOf(f.NormEps), f.of.shortConvs},
@@ -313,8 +326,9 @@ func (f *configFile) checkKeys(*config) error {
 		{"num_experts", valueOf(f.Experts), isQwenMoE || isSigmoid && !isGLM},
 		{"num_dense_layers", valueOf(f.FirstOnes), isSigmoid && !isGLM},
 		{"use_expert_bias", valueOf(f.ExpertBias), isSigmoid && !isGLM},
-		{"num_local_experts", valueOf(f.LocalExperts), f.of.mixture > sharedExperts && !isSigmoid},
-		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts},
+		{"num_local_experts", valueOf(f.LocalExperts),
+			f.of.mixture > sharedExperts && !isSigmoid || f.of.hybrid},
+		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts || f.of.hybrid},
 		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid},
 		{"n_routed_experts", valueOf(f.Routed), isGLM},
 		{"n_shared_experts", valueOf(f.SharedCount), isGLM},
@@ -382,6 +396,30 @@ func (f *configFile) scores(c *config) error {
 	}
 	if c.ScoreScale > 0 {
 		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
+	}
+	if !f.of.multipliers {
+		return nil
+	}
+	return c.multiply([4]multiplier{{"embedding_multiplier", f.EmbeddingMul},
+		{"attention_multiplier", f.AttentionMul}, {"residual_multiplier", f.ResidualMul},
+		{"logits_scaling", f.LogitsDivisor}})
+}
+
+// hybrid refuses what this engine does not have of Granite 4, and sets which layers rotate.
+func (f *configFile) hybrid(c *config) error {
+	for _, kind := range f.LayerTypes {
+		if kind != attentionLayer {
+			return fmt.Errorf("layer_types has %q, want %s only", kind, attentionLayer)
+		}
+	}
+	if n := len(f.LayerTypes); n != c.Layers {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
+	}
+	if f.LayerTypes = nil; *cmp.Or(f.LocalExperts, new(0)) != 0 {
+		return fmt.Errorf("num_local_experts is %d, want 0", *f.LocalExperts)
+	}
+	if f.PositionsBy == nil || *f.PositionsBy != "rope" {
+		c.unrotate(1)
 	}
 	return nil
 }
@@ -472,6 +510,9 @@ func (f *configFile) states(c *config) error {
 	if f.of.shortConvs {
 		return f.shortConvs(c)
 	}
+	if f.of.hybrid {
+		return f.hybrid(c)
+	}
 	if !f.of.states {
 		return nil
 	}
@@ -526,6 +567,7 @@ func (f *configFile) shortConvs(c *config) error {
 const (
 	fullLayer, slidingLayer = "full_attention", "sliding_attention"
 	statesLayer, convLayer  = "linear_attention", "conv"
+	attentionLayer          = "attention"
 )
 
 // windows sets which layers have a window, and its size.

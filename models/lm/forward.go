@@ -135,6 +135,7 @@ func (r *runner) join(after, next []float32) {
 	if after != nil {
 		r.rmsNorm(&r.hidden, r.hidden, after)
 	}
+	r.shrink(r.hidden)
 	if next == nil {
 		r.add(r.x, r.hidden)
 		r.unnormed()
@@ -228,6 +229,11 @@ func (r *runner) computeLogits(pieces []piece, wanted []int) {
 	r.rmsNorm(&r.last, r.last, r.norm)
 	r.multiply(r.last, product{&r.logits, &r.head})
 	r.bound(r.logits, r.LogitCap)
+	for i := range r.logits {
+		if r.LogitDivisor != 0 {
+			r.logits[i] /= r.LogitDivisor
+		}
+	}
 }
 
 // product is a product with a matrix: dst becomes rows of its outputs.

@@ -18,52 +18,57 @@ type generalKeys struct {
 
 // architectureKeys are the keys under the name of the architecture.
 type architectureKeys struct {
-	Blocks      int      `json:"block_count"`
-	Further     int      `json:"nextn_predict_layers"` // the last layers, which guess further tokens
-	Dim         int      `json:"embedding_length"`
-	Heads       perLayer `json:"attention.head_count"`
-	KVHeads     perLayer `json:"attention.head_count_kv"`
-	KeyDim      *int     `json:"attention.key_length"`
-	ValueDim    *int     `json:"attention.value_length"`
-	FFN         perLayer `json:"feed_forward_length"`
-	Vocab       *int     `json:"vocab_size"`
-	Positions   float64  `json:"context_length"`
-	Epsilon     *float64 `json:"attention.layer_norm_rms_epsilon"`
-	Rotated     *int     `json:"rope.dimension_count"`
-	Theta       *float64 `json:"rope.freq_base"`
-	Window      *int     `json:"attention.sliding_window"`
-	Sliding     sliding  `json:"attention.sliding_window_pattern"`
-	ScalingType *string  `json:"rope.scaling.type"`
-	Factor      *float64 `json:"rope.scaling.factor"`
-	OldFactor   *float64 `json:"rope.scale_linear"`
-	Original    float64  `json:"rope.scaling.original_context_length"`
-	Magnitude   *float64 `json:"rope.scaling.attn_factor"`
-	Fast        float64  `json:"rope.scaling.yarn_beta_fast"`
-	Slow        float64  `json:"rope.scaling.yarn_beta_slow"`
-	LogMul      float64  `json:"rope.scaling.yarn_log_multiplier"`
-	QueryScale  float64  `json:"attention.temperature_scale"`
-	QueryLength *float64 `json:"attention.temperature_length"`
-	ScoreCap    *float64 `json:"attn_logit_softcapping"`
-	LogitCap    *float64 `json:"final_logit_softcapping"`
-	LocalTheta  *float64 `json:"rope.freq_base_swa"`
-	Experts     int      `json:"expert_count"`
-	Used        int      `json:"expert_used_count"`
-	ExpertFFN   int      `json:"expert_feed_forward_length"`
-	SharedFFN   int      `json:"expert_shared_feed_forward_length"`
-	SharedCount int      `json:"expert_shared_count"`
-	FirstDense  int      `json:"leading_dense_block_count"` // layers without experts
-	Gating      int      `json:"expert_gating_func"`        // 1 softmax, 2 sigmoid
-	RouteScale  *float64 `json:"expert_weights_scale"`
-	Normalized  *bool    `json:"expert_weights_norm"`
-	ConvWidth   int      `json:"ssm.conv_kernel"`
-	Inner       int      `json:"ssm.inner_size"`
-	StateDim    int      `json:"ssm.state_size"`
-	StateHeads  int      `json:"ssm.time_step_rank"`
-	KeyHeads    int      `json:"ssm.group_count"`
-	ShortWidth  int      `json:"shortconv.l_cache"`
-	Interval    *int     `json:"full_attention_interval"`
-	Recurrent   []bool   `json:"attention.recurrent_layers"`
-	Sections    []int    `json:"rope.dimension_sections"`
+	Blocks        int      `json:"block_count"`
+	Further       int      `json:"nextn_predict_layers"` // the last layers, which guess further tokens
+	Dim           int      `json:"embedding_length"`
+	Heads         perLayer `json:"attention.head_count"`
+	KVHeads       perLayer `json:"attention.head_count_kv"`
+	KeyDim        *int     `json:"attention.key_length"`
+	ValueDim      *int     `json:"attention.value_length"`
+	FFN           perLayer `json:"feed_forward_length"`
+	Vocab         *int     `json:"vocab_size"`
+	Positions     float64  `json:"context_length"`
+	Epsilon       *float64 `json:"attention.layer_norm_rms_epsilon"`
+	Rotated       *int     `json:"rope.dimension_count"`
+	Theta         *float64 `json:"rope.freq_base"`
+	Window        *int     `json:"attention.sliding_window"`
+	Sliding       sliding  `json:"attention.sliding_window_pattern"`
+	ScalingType   *string  `json:"rope.scaling.type"`
+	Factor        *float64 `json:"rope.scaling.factor"`
+	OldFactor     *float64 `json:"rope.scale_linear"`
+	Original      float64  `json:"rope.scaling.original_context_length"`
+	Magnitude     *float64 `json:"rope.scaling.attn_factor"`
+	Fast          float64  `json:"rope.scaling.yarn_beta_fast"`
+	Slow          float64  `json:"rope.scaling.yarn_beta_slow"`
+	LogMul        float64  `json:"rope.scaling.yarn_log_multiplier"`
+	QueryScale    float64  `json:"attention.temperature_scale"`
+	QueryLength   *float64 `json:"attention.temperature_length"`
+	ScoreCap      *float64 `json:"attn_logit_softcapping"`
+	LogitCap      *float64 `json:"final_logit_softcapping"`
+	LocalTheta    *float64 `json:"rope.freq_base_swa"`
+	Experts       int      `json:"expert_count"`
+	Used          int      `json:"expert_used_count"`
+	ExpertFFN     int      `json:"expert_feed_forward_length"`
+	SharedFFN     int      `json:"expert_shared_feed_forward_length"`
+	SharedCount   int      `json:"expert_shared_count"`
+	FirstDense    int      `json:"leading_dense_block_count"` // layers without experts
+	Gating        int      `json:"expert_gating_func"`        // 1 softmax, 2 sigmoid
+	RouteScale    *float64 `json:"expert_weights_scale"`
+	Normalized    *bool    `json:"expert_weights_norm"`
+	ConvWidth     int      `json:"ssm.conv_kernel"`
+	Inner         int      `json:"ssm.inner_size"`
+	StateDim      int      `json:"ssm.state_size"`
+	StateHeads    int      `json:"ssm.time_step_rank"`
+	KeyHeads      int      `json:"ssm.group_count"`
+	EmbeddingMul  *float64 `json:"embedding_scale"`
+	AttentionMul  *float64 `json:"attention.scale"`
+	ResidualMul   *float64 `json:"residual_scale"`
+	LogitsDivisor *float64 `json:"logit_scale"`
+	Rotates       *bool    `json:"rope.scaling.finetuned"` // of granite
+	ShortWidth    int      `json:"shortconv.l_cache"`
+	Interval      *int     `json:"full_attention_interval"`
+	Recurrent     []bool   `json:"attention.recurrent_layers"`
+	Sections      []int    `json:"rope.dimension_sections"`
 
 	of *architecture
 }
@@ -314,6 +319,19 @@ func (k *architectureKeys) sigmoids(c *config) error {
 
 // scores sets how scores and logits are scaled and capped.
 func (k *architectureKeys) scores(c *config) error {
+	all := [4]multiplier{{"embedding_scale", k.EmbeddingMul}, {"attention.scale", k.AttentionMul},
+		{"residual_scale", k.ResidualMul}, {"logit_scale", k.LogitsDivisor}}
+	for _, m := range all {
+		if m.by != nil && !k.of.multipliers {
+			return fmt.Errorf("%s is %v, want it only for granite", m.key, *m.by)
+		}
+	}
+	if err := c.multiply(all); err != nil {
+		return err
+	}
+	if k.of.multipliers && k.Rotates != nil && !*k.Rotates { // as llama.cpp understands it
+		c.unrotate(1)
+	}
 	if n := k.of.largest; n > 0 && c.Layers == n { // as llama.cpp does
 		c.ScoreScale = float32(1 / math.Sqrt(float64(c.Dim/c.Heads)))
 	}

@@ -33,14 +33,14 @@ func TestDamagedGGUF(t *testing.T) {
 		{"architecture", set("general.architecture", "mamba"),
 			`general.architecture is "mamba", want llama, mistral3, qwen2, qwen3, gemma2, gemma3, phi3, ` +
 				"qwen2moe, qwen3moe, gpt-oss, qwen3next, qwen35, qwen35moe, olmo2, smollm3, " +
-				"seed_oss, ernie4_5, glm4, lfm2, lfm2moe or glm4moe"},
+				"seed_oss, ernie4_5, glm4, granite, lfm2, lfm2moe or glm4moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},
 		{"general key", set("general.unheard", uint8(7)),
 			`key "general.unheard" is 7, want only keys that are known`},
-		{"key of the architecture", set("llama.logit_scale", float32(0.5)),
-			`key "llama.logit_scale" is 0.5, want only keys`},
+		{"key of the architecture", set("llama.swin_norm", float32(0.5)),
+			`key "llama.swin_norm" is 0.5, want only keys`},
 		{"key of the tokenizer", set("tokenizer.ggml.unheard", "x"),
 			`key "tokenizer.ggml.unheard" is "x"`},
 		{"key of another group", set("adapter.lora.alpha", float32(16)),

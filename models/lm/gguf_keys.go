@@ -20,8 +20,8 @@ var idleGeneral = strictjson.Idle{
 // idleArchitecture are keys without effect under the architecture's name. A key with a list is
 // without effect with the listed values only.
 var idleArchitecture = strictjson.Idle{
-	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
-	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
+	"tensor_data_layout": {`"Meta AI original pth"`},
+	"attention.causal":   {"true"}, "use_parallel_residual": {"false"},
 	"pooling_type":       {"0"},
 	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
 	"interleave_moe_layer_step":    {"0", "1"},

@@ -15,6 +15,7 @@ type model struct {
 	embedding *weights.Table // a row for each token
 	layers    []decoderLayer
 	norm      []float32
+	residual  []float32      // ResidualScale for each element of a row
 	head      weights.Linear // from the last layer's rows to a logit for each token
 	packed    int            // bytes of matrices,
 	memory    int            // and of all weights
@@ -37,7 +38,7 @@ type decoderLayer struct {
 // newModel loads a model. Its matrices have a format, or if kind is negative the format of the
 // files.
 func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format) *model {
-	m := &model{config: *c}
+	m := &model{config: *c, residual: slices.Repeat([]float32{c.ResidualScale}, c.Dim)}
 	rope, local := m.ropes(l, names)
 	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
 	// The largest matrix comes first, so that its bytes of the file are freed before all is packed.

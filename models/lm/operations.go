@@ -43,6 +43,16 @@ func (r *runner) addNorm(to *[]float32, sum, x, weight []float32) {
 		float32(r.Epsilon)))
 }
 
+// shrink multiplies rows that are added to others by the model's number for it, if it has one.
+func (r *runner) shrink(x []float32) {
+	if r.ResidualScale == 0 || r.ResidualScale == 1 {
+		return
+	}
+	by := attn.Tensor{Data: r.residual, B: 1, H: 1, L: len(x) / r.Dim, D: r.Dim, SB: 1, SH: 1,
+		SL: attn.Broadcast}
+	r.try(nn.Gate(r.pool, rowsOf(x, r.Dim), rowsOf(x, r.Dim), by, nn.None))
+}
+
 // scale multiplies by a number; 0 means no scale.
 func scale(x []float32, by float32) {
 	for i := range x {

@@ -24,8 +24,9 @@ type reference struct {
 	embeddings           float64 // they are multiplied by it; 0: 1
 	scalar               float64 // scores are divided by its root; 0: the head's size
 	scoreCap, logitCap   float64
+	residual, divisor    float64 // of what is added to rows, and of logits; 0 for none
 	localTheta           float64 // of layers with a window
-	unrotated            string  // a layer
+	unrotated            string  // a layer, or all
 	none                 bool    // no rotation
 	pairs                bool    // neighbours rotate together
 	queryScale           float64 // queries grow by it; 0: they do not
@@ -64,6 +65,7 @@ func (r *reference) logits(tokens []int) []float64 {
 			mixed = r.attention(states, at, r.windows[i])
 		}
 		for t := range states {
+			mixed[t] = times(mixed[t], r.residual)
 			before := at + "post_attention_layernorm.weight"
 			if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
 				mixed[t] = r.norm(mixed[t], at+"post_self_attn_layernorm.weight")
@@ -77,7 +79,8 @@ func (r *reference) logits(tokens []int) []float64 {
 				states[t] = sum(states[t], r.norm(y, at+"post_feedforward_layernorm.weight"))
 			} else {
 				states[t] = sum(states[t], mixed[t])
-				states[t] = sum(states[t], r.network(r.norm(states[t], before), at))
+				y := r.network(r.norm(states[t], before), at)
+				states[t] = sum(states[t], times(y, r.residual))
 			}
 		}
 	}
@@ -89,6 +92,9 @@ func (r *reference) logits(tokens []int) []float64 {
 	logits := r.linearMap(last, head)
 	for i := range logits {
 		logits[i] = capped(logits[i], r.logitCap)
+		if r.divisor != 0 {
+			logits[i] /= r.divisor
+		}
 	}
 	return logits
 }
@@ -213,7 +219,7 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	if window > 0 && r.localTheta > 0 {
 		local.theta, local.factor, local.yarn, local.magnitude = r.localTheta, 0, false, 0
 	}
-	local.none = at == r.unrotated
+	local.none = at == r.unrotated || r.unrotated == "all"
 	var gates [][]float64
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")

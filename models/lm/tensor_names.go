@@ -71,8 +71,12 @@ var (
 		n.attentionAfter, n.ffnAfter = "post_self_attn_layernorm", "post_mlp_layernorm"
 		n.gateUp, n.gate, n.up = "mlp.gate_up_proj", "", ""
 	})
-	ggufGLM4Names = ggufGemmaNames.with(func(n *tensorNames) { n.gateUp = "ffn_up" })
-	phiNames      = folderNames.with(func(n *tensorNames) {
+	ggufGLM4Names      = ggufGemmaNames.with(func(n *tensorNames) { n.gateUp = "ffn_up" })
+	graniteHybridNames = folderNames.with(func(n *tensorNames) {
+		n.gateUp, n.gate, n.up = "shared_mlp.input_linear", "", ""
+		n.down = "shared_mlp.output_linear"
+	})
+	phiNames = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
 	})

@@ -78,6 +78,7 @@ var preTokenizersGGUF = map[string]preGGUF{
 	// converters write this for unknown tokenizers: Falcon's words
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"smollm":  {patterns: []string{`\p{N}`, gpt2}},
+	"refact":  {patterns: []string{`\p{N}`, gpt2}}, // of Granite 3
 }
 
 func knownPre() string {
