@@ -115,11 +115,11 @@ func (e *experts) of(layer int) bool {
 
 // weighBySigmoids sets how sigmoids weigh experts, and that the first layers have none. key is the
 // file's name of the scale.
-func (c *config) weighBySigmoids(a *architecture, key string, scale float64, first int) error {
+func (c *config) weighBySigmoids(a *architecture, key string, by float64, first int) error {
 	e := &c.Experts
-	e.Sigmoid, e.Scale, e.Least = true, float32(scale), float32(a.least)
-	if !(scale > 0 && scale <= math.MaxFloat32) {
-		return fmt.Errorf("%s is %v, want a number above 0", key, scale)
+	e.Sigmoid, e.Scale, e.Least = true, float32(by), float32(a.least)
+	if !(by > 0 && by <= math.MaxFloat32) {
+		return fmt.Errorf("%s is %v, want a number above 0", key, by)
 	}
 	e.Dense = make([]bool, c.Layers)
 	for i := range min(first, c.Layers) {

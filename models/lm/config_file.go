@@ -478,7 +478,7 @@ func (f *configFile) experts(c *config) error {
 // sigmoids sets the experts of kinds whose routers have a sigmoid for each.
 func (f *configFile) sigmoids(c *config) error {
 	none, one := new(0), new(1)
-	scale, groups, used := *cmp.Or(f.RouteScale, new(1.0)), *cmp.Or(f.Groups, one),
+	by, groups, used := *cmp.Or(f.RouteScale, new(1.0)), *cmp.Or(f.Groups, one),
 		*cmp.Or(f.UsedGroups, one)
 	first, shared := *cmp.Or(f.FirstDense, f.FirstOnes, none), *cmp.Or(f.SharedCount, none)
 	c.Experts = experts{Count: *cmp.Or(f.Routed, f.Experts, none), Used: *cmp.Or(f.Used, none),
@@ -495,7 +495,7 @@ func (f *configFile) sigmoids(c *config) error {
 			"num_nextn_predict_layers %d, want 0 or more", first, shared, c.Further)
 	}
 	c.Experts.Shared = shared * c.Experts.FFN
-	if err := c.weighBySigmoids(f.of, "routed_scaling_factor", scale, first); err != nil {
+	if err := c.weighBySigmoids(f.of, "routed_scaling_factor", by, first); err != nil {
 		return err
 	}
 	count := "num_experts"

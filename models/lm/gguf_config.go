@@ -299,9 +299,9 @@ func (k *architectureKeys) experts(c *config) error {
 
 // sigmoids sets the experts of kinds whose routers have a sigmoid for each.
 func (k *architectureKeys) sigmoids(c *config) error {
-	scale := *cmp.Or(k.RouteScale, new(1.0))
-	if scale == 0 {
-		scale = 1 // as llama.cpp does
+	by := *cmp.Or(k.RouteScale, new(1.0))
+	if by == 0 {
+		by = 1 // as llama.cpp does
 	}
 	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Choosing: true,
 		Normalized: *cmp.Or(k.Normalized, new(!k.of.glmExperts)), Shared: k.SharedCount * k.ExpertFFN}
@@ -311,7 +311,7 @@ func (k *architectureKeys) sigmoids(c *config) error {
 			"%d and expert_shared_feed_forward_length %d, want 2, 0 or more, for lfm2moe no shared ones, "+
 			"0 or more, and 0", k.Gating, k.SharedCount, k.FirstDense, k.SharedFFN)
 	}
-	if err := c.weighBySigmoids(k.of, "expert_weights_scale", scale, k.FirstDense); err != nil {
+	if err := c.weighBySigmoids(k.of, "expert_weights_scale", by, k.FirstDense); err != nil {
 		return err
 	}
 	return c.Experts.check("expert_count", "expert_used_count", "expert_feed_forward_length")
