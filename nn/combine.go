@@ -49,11 +49,11 @@ func checkCombine(all *[3]argument) error {
 	dst, x, w := &all[0], &all[1], &all[2]
 	switch {
 	case w.B != x.B && w.B != 1 || w.L != x.L && w.L != 1 || w.D != x.H:
-		return views.Fail(attn.ErrShape, "weights is [%d %d %d %d], want [%s, M, %s, %d] for x, [%d %d "+
-			"%d %d]", w.B, w.H, w.L, w.D, views.OrOne(x.B), views.OrOne(x.L), x.H, x.B, x.H, x.L, x.D)
+		return views.Fail(attn.ErrShape, "weights is [%d %d %d %d], want [%s, M, %s, %d] for x, "+
+			"[%d %d %d %d]", w.B, w.H, w.L, w.D, views.OrOne(x.B), views.OrOne(x.L), x.H, x.B, x.H, x.L, x.D)
 	case dst.B != x.B || dst.H != w.H || dst.L != x.L || dst.D != x.D:
-		return views.Fail(attn.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]: as x is, with a head "+
-			"for each of weights", dst.B, dst.H, dst.L, dst.D, x.B, w.H, x.L, x.D)
+		return views.Fail(attn.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]: as x is, with a "+
+			"head for each of weights", dst.B, dst.H, dst.L, dst.D, x.B, w.H, x.L, x.D)
 	}
 	if err := dst.CheckDistinct(dst.Name); err != nil {
 		return err

@@ -70,7 +70,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "glm4", Rotated: new(0.5), AttentionBias: true, UseWindow: new(false)},
 			0x55590666},
 		{configFile{ModelType: "glm4_moe", Rotated: new(0.5), Routed: new(6), Used: new(2),
-			ExpertFFN: new(24), SharedCount: new(1), QKNorm: new(true), UseWindow: new(false)}, 0x13753b2f},
+			ExpertFFN: new(24), SharedCount: new(1), QKNorm: new(true), UseWindow: new(false)}, 0x1026fa0d},
 		{configFile{ModelType: "ministral3", Rope: &scaling{Type: "yarn", Factor: 4, Original: 16,
 			QueryScale: new(0.5)}}, 0xe399c734},
 		{configFile{ModelType: "granite", EmbeddingMul: new(12.0), AttentionMul: new(0.25),
