@@ -73,6 +73,7 @@ type nearness struct {
 	reach int  // of Buckets: distances −reach to reach have their own
 	sums  bool // a number depends on more than the query's table
 	shows bool // no number is −Inf, so none hides a key, and scores of every block have one
+	even  bool // buckets rise, or fall, by at most 1 from one distance to the next
 	slide bool // rows of consecutive queries have the same numbers, each shifted by one key
 
 	// Distances d from lowest to highest have bucket zero + d.

@@ -84,14 +84,18 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 }
 
 // prefetchPairs puts the bias that is read next at the front of the queue, which is much memory:
-// the tile's, or the next tile's if the tile's was read already. Without a bias it is the tile's
-// mask for the next block.
+// the tile's, or the next tile's if the tile's was read already. Rows of Distance.Query are as
+// much. Without a bias it is the tile's mask for the next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	row, first := c.row+t.row, b.first+Block
+	bias := &p.bias
+	if x := &p.distant.Query; bias.Data == nil && x.SL > 0 && p.parents == nil {
+		bias = x
+	}
 	switch {
-	case t.asks && p.bias.Data != nil:
+	case t.asks && bias.Data != nil:
 		first = b.first
-	case p.bias.Data != nil:
+	case bias.Data != nil:
 		if row += t.rows; t.row+t.rows < c.rows {
 			first = b.first
 		} else {
@@ -108,9 +112,13 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	for r := range heads {
 		h, i, rows := p.ofHead(c.kv, row, all, r)
 		at := &w.queue.Runs[kernel.PairRuns-heads+r]
-		if p.bias.Data != nil {
-			*at = kernel.PrefetchRunOf(&tuned, p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first,
-				p.bias.SL, rows, keys)
+		if bias.Data != nil {
+			from := c.base + first
+			if bias != &p.bias {
+				near := w.bucketsFrom(p, first-c.position-i, keys)
+				from = int(min(near[0], near[keys-1]))
+			}
+			*at = kernel.PrefetchRunOf(&tuned, bias.Data, bias.offset(c.b, h, i)+from, bias.SL, rows, keys)
 		} else {
 			*at = kernel.PrefetchRunOf(&tuned, p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first,
 				p.mask.SL, rows, keys)

@@ -294,19 +294,13 @@ func (w *scratch) placeOf(p *plan, c *chunk, key int) (j, position int) {
 // numbers sets dst to the numbers of consecutive keys, the first of which is at distance d, from a
 // row of Distance.Query and from rows of Distance.Key.
 func (w *scratch) numbers(p *plan, dst, query, keys []float32, key, d int) {
-	buckets := w.bucketsFrom(p, d, len(dst))
-	if query == nil {
-		clear(dst)
-	} else {
-		for n, at := range buckets[:len(dst)] {
-			dst[n] = query[at]
-		}
+	buckets, x := w.bucketsFrom(p, d, len(dst)), &p.distant
+	if clear(dst); query != nil {
+		floats.AddGathered(tuned.ISA, dst, query, buckets, 0, len(query), p.near.even)
 	}
-	if keys == nil {
-		return
-	}
-	for n, at := range buckets[:len(dst)] {
-		dst[n] += keys[(key+n)*p.distant.Key.SL+int(at)]
+	if keys != nil {
+		floats.AddGathered(tuned.ISA, dst, keys[key*x.Key.SL:], buckets, x.Key.SL, x.Key.D,
+			false)
 	}
 }
 

@@ -244,17 +244,22 @@ func (p *plan) checkBuckets(n int) error {
 		}
 		near.reach = n / 2
 		near.lowest, near.highest, near.zero = -near.reach, near.reach, near.reach
+		near.even = true
 		return nil
 	}
 	if len(buckets)%2 == 0 {
 		return fail(ErrOption, "len(Distance.Buckets) is %d, want an odd number: distances -R to R",
 			len(buckets))
 	}
+	rises, falls := true, true // by at most 1
 	for i, e := range buckets {
 		if e < 0 || int(e) >= n {
 			return fail(ErrOption, "Distance.Buckets[%d] is %d, want 0 to %d", i, e, n-1)
 		}
+		step := e - buckets[max(i-1, 0)]
+		rises, falls = rises && (step == 0 || step == 1), falls && (step == 0 || step == -1)
 	}
+	near.even = rises || falls
 	near.reach = len(buckets) / 2
 	near.zero = int(buckets[near.reach])
 	near.lowest, near.highest = near.straightTo(buckets, -1), near.straightTo(buckets, 1)

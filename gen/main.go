@@ -155,6 +155,8 @@ func floatKernels() {
 	softcapKernel()
 	alibiKernel()
 	addBiasKernel()
+	addGatheredKernel()
+	addNearKernel()
 	maskBiasKernel()
 	maskKeysKernel()
 	weightsKernel()

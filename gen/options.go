@@ -67,6 +67,82 @@ func addBiasKernel() {
 	finish()
 }
 
+// addGatheredKernel computes dst_j = dst_j + table_(j·pitch + index_j).
+func addGatheredKernel() {
+	TEXT("addGatheredSIMD", noSplit, "func(dst, table *float32, index *int32, n, pitch int)")
+	dst, table, index, n := param("dst"), param("table"), param("index"), param("n")
+	pitch, first, rows := param("pitch"), XMM(), YMM()
+	VMOVD(pitch.As32(), first)
+	VPBROADCASTD(first, rows)
+	VPMULLD(numberOfLane(), rows, rows) // where the row of each lane begins
+	SHLQ(Imm(5), pitch)                 // bytes of 8 rows
+	eachVector(n, func(mask reg.VecVirtual) {
+		at := YMM()
+		loadLanes(Mem{Base: index}, mask, at)
+		VPADDD(rows, at, at)
+		addLanes(dst, gathered(table, at, mask), mask)
+	}, func() {
+		ADDQ(imm(vector), dst)
+		ADDQ(imm(vector), index)
+		ADDQ(pitch, table)
+	})
+	finish()
+}
+
+// addNearKernel is addGatheredKernel for one row whose indices rise, or fall, by at most 1: then 8
+// numbers are loaded at once, and put in order.
+func addNearKernel() {
+	TEXT("addNearSIMD", noSplit, "func(dst, table *float32, index *int32, n, width int)")
+	dst, table, index, n := param("dst"), param("table"), param("index"), param("n")
+	most := param("width")
+	SUBQ(imm(lanes), most) // the last 8 numbers begin here
+	eachVector(n, func(mask reg.VecVirtual) {
+		at := YMM()
+		loadLanes(Mem{Base: index}, mask, at)
+		if mask != nil {
+			addLanes(dst, gathered(table, at, mask), mask)
+			return
+		}
+		first, last, begin, v := GP64(), GP64(), XMM(), YMM()
+		MOVLQSX(Mem{Base: index}, first)
+		MOVLQSX(Mem{Base: index, Disp: vector - 4}, last)
+		for _, other := range []reg.GPVirtual{last, most} {
+			CMPQ(other, first)
+			CMOVQLT(other, first)
+		}
+		VMOVD(first.As32(), begin)
+		VPBROADCASTD(begin, v)
+		VPSUBD(v, at, at)
+		VPERMPS(Mem{Base: table, Index: first, Scale: 4}, at, v)
+		addLanes(dst, v, nil)
+	}, func() {
+		ADDQ(imm(vector), dst)
+		ADDQ(imm(vector), index)
+	})
+	finish()
+}
+
+// gathered returns the numbers of a table at some indices.
+func gathered(table reg.GPVirtual, at, mask reg.VecVirtual) (v reg.VecVirtual) {
+	left := YMM()
+	if v = YMM(); mask == nil {
+		VPCMPEQD(at, at, left)
+	} else {
+		VMOVAPS(mask, left)
+	}
+	VXORPS(v, v, v)
+	VGATHERDPS(left, Mem{Base: table, Index: at, Scale: 4}, v)
+	return v
+}
+
+// addLanes adds the lanes of the mask.
+func addLanes(dst reg.GPVirtual, v, mask reg.VecVirtual) {
+	sum := YMM()
+	loadLanes(Mem{Base: dst}, mask, sum)
+	VADDPS(v, sum, sum)
+	storeLanes(sum, mask, Mem{Base: dst})
+}
+
 // maskBiasKernel finds for each row, by the minimum, whether a bias is −Inf, and which bits are set
 // in some bias. If there is a −Inf, a second pass finds its place, and the bits of the other
 // biases.

@@ -9388,6 +9388,56 @@ next:
 	LEAQ (CX)(R9*4), CX; ADDQ R8, AX; DECQ DX; JNE row
 	VZEROUPPER; RET
 
+// addGatheredSIMD works like addGatheredGeneric.
+// func addGatheredSIMD(dst *float32, table *float32, index *int32, n int, pitch int)
+// Requires: AVX, AVX2
+TEXT ·addGatheredSIMD(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ table+8(FP), CX
+	MOVQ index+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ pitch+32(FP), SI; VMOVD SI, X0; VPBROADCASTD X0, Y0; VPMULLD numberOfLane<>+0(SB), Y0, Y0
+	SHLQ $5, SI; SUBQ $8, BX; JL tail12
+
+loop12:
+	VMOVUPS (DX), Y1; VPADDD Y0, Y1, Y1; VPCMPEQD Y1, Y1, Y2; VXORPS Y3, Y3, Y3
+	VGATHERDPS Y2, (CX)(Y1*4), Y3; VMOVUPS (AX), Y1; VADDPS Y3, Y1, Y1; VMOVUPS Y1, (AX)
+	ADDQ $0x20, AX; ADDQ $0x20, DX; ADDQ SI, CX; SUBQ $8, BX; JGE loop12
+
+tail12:
+	ADDQ $8, BX; JE end12
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $2, BX; SUBQ BX, SI; VMOVUPS (SI), Y1; VMASKMOVPS (DX), Y1, Y2
+	VPADDD Y0, Y2, Y2; VMOVAPS Y1, Y0; VXORPS Y3, Y3, Y3; VGATHERDPS Y0, (CX)(Y2*4), Y3
+	VMASKMOVPS (AX), Y1, Y0; VADDPS Y3, Y0, Y0; VMASKMOVPS Y0, Y1, (AX)
+
+end12:
+	VZEROUPPER; RET
+
+// addNearSIMD works like addNearGeneric.
+// func addNearSIMD(dst *float32, table *float32, index *int32, n int, width int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·addNearSIMD(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ table+8(FP), CX
+	MOVQ index+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ width+32(FP), SI; SUBQ $8, SI; SUBQ $8, BX; JL tail13
+
+loop13:
+	VMOVUPS (DX), Y0; MOVLQSX (DX), DI; MOVLQSX 28(DX), R8; CMPQ R8, DI; CMOVQLT R8, DI; CMPQ SI, DI
+	CMOVQLT SI, DI; VMOVD DI, X1; VPBROADCASTD X1, Y1; VPSUBD Y1, Y0, Y0; VPERMPS (CX)(DI*4), Y0, Y1
+	VMOVUPS (AX), Y0; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x20, AX; ADDQ $0x20, DX; SUBQ $8, BX
+	JGE loop13
+
+tail13:
+	ADDQ $8, BX; JE end13
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (DX), Y0, Y1
+	VMOVAPS Y0, Y2; VXORPS Y3, Y3, Y3; VGATHERDPS Y2, (CX)(Y1*4), Y3; VMASKMOVPS (AX), Y0, Y1
+	VADDPS Y3, Y1, Y1; VMASKMOVPS Y1, Y0, (AX)
+
+end13:
+	VZEROUPPER; RET
+
 // maskBiasSIMD works like maskBiasGeneric.
 // func maskBiasSIMD(bias *float32, visible *uint64, rows int, step int, stride int, lo int, n int) (hides bool, adds bool)
 // Requires: AVX
@@ -9406,17 +9456,17 @@ row:
 	VORPS Y3, Y1, Y1; VMOVUPS 224(AX), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; JMP noted
 
 ragged:
-	MOVQ AX, DI; SUBQ $8, SI; JL tail12
+	MOVQ AX, DI; SUBQ $8, SI; JL tail14
 
-loop12:
-	VMOVUPS (DI), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; ADDQ $0x20, DI; SUBQ $8, SI; JGE loop12
+loop14:
+	VMOVUPS (DI), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; ADDQ $0x20, DI; SUBQ $8, SI; JGE loop14
 
-tail12:
-	ADDQ $8, SI; JE end12
+tail14:
+	ADDQ $8, SI; JE end14
 	LEAQ tailMasks<>+32(SB), CX; SHLQ $2, SI; SUBQ SI, CX; VMOVUPS (CX), Y3; VMASKMOVPS (DI), Y3, Y3
 	VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1
 
-end12:
+end14:
 noted:
 	VCMPPS $0, allff800000<>+0(SB), Y0, Y0; VMOVMSKPS Y0, R8; TESTL R8, R8; JNE masked
 	VORPS Y1, Y2, Y2; JMP next
@@ -9440,19 +9490,19 @@ masked:
 	VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9; JMP found
 
 maskedRagged:
-	MOVQ lo+40(FP), CX; MOVQ AX, DI; SUBQ $8, SI; JL tail13
+	MOVQ lo+40(FP), CX; MOVQ AX, DI; SUBQ $8, SI; JL tail15
 
-loop13:
+loop15:
 	VMOVUPS (DI), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
-	VORPS Y0, Y2, Y2; SHLQ CL, R8; ORQ R8, R9; ADDQ $0x20, DI; ADDQ $8, CX; SUBQ $8, SI; JGE loop13
+	VORPS Y0, Y2, Y2; SHLQ CL, R8; ORQ R8, R9; ADDQ $0x20, DI; ADDQ $8, CX; SUBQ $8, SI; JGE loop15
 
-tail13:
-	ADDQ $8, SI; JE end13
+tail15:
+	ADDQ $8, SI; JE end15
 	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (DI), Y0, Y0
 	VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
 	SHLQ CL, R8; ORQ R8, R9
 
-end13:
+end15:
 found:
 	NOTQ R9; ANDQ R9, (DX)
 
@@ -9516,9 +9566,9 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 	VBROADCASTSS m+24(FP), Y0
 	VBROADCASTSS r+28(FP), Y1
 	VBROADCASTSS c+32(FP), Y2
-	MOVQ visible+40(FP), BX; SUBQ $8, DX; JL tail14
+	MOVQ visible+40(FP), BX; SUBQ $8, DX; JL tail16
 
-loop14:
+loop16:
 	VMOVD BX, X3; VPBROADCASTD X3, Y4; VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVAPS Y3, Y5
 	VFMADD213PS all4b400080<>+0(SB), Y2, Y5; VSUBPS all4b400080<>+0(SB), Y5, Y6; VFMSUB213PS Y6, Y2, Y3
@@ -9527,10 +9577,10 @@ loop14:
 	VFMADD213PS all3eb17215<>+0(SB), Y3, Y6; VFMADD213PS all3f000000<>+0(SB), Y3, Y6
 	VCMPPS $0x16, all4b400002<>+0(SB), Y5, Y3; VPSLLD $0x17, Y5, Y5; VMULPS Y5, Y6, Y6
 	VANDPS Y3, Y6, Y6; VMULPS Y1, Y6, Y6; VANDPS Y4, Y6, Y6; VMOVUPS Y6, (AX); ADDQ $0x20, AX
-	ADDQ $0x20, CX; SHRQ $8, BX; SUBQ $8, DX; JGE loop14
+	ADDQ $0x20, CX; SHRQ $8, BX; SUBQ $8, DX; JGE loop16
 
-tail14:
-	ADDQ $8, DX; JE end14
+tail16:
+	ADDQ $8, DX; JE end16
 	LEAQ tailMasks<>+32(SB), SI; SHLQ $2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; VMOVD BX, X4
 	VPBROADCASTD X4, Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VMASKMOVPS (CX), Y3, Y4; VSUBPS Y0, Y4, Y4; VMOVAPS Y4, Y0; VFMADD213PS all4b400080<>+0(SB), Y2, Y0
@@ -9541,7 +9591,7 @@ tail14:
 	VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y6, Y6; VANDPS Y2, Y6, Y6; VMULPS Y1, Y6, Y6; VANDPS Y5, Y6, Y6
 	VMASKMOVPS Y6, Y3, (AX)
 
-end14:
+end16:
 	VZEROUPPER; RET
 
 // allFiniteSIMD works like allFiniteGeneric.
@@ -9560,17 +9610,17 @@ chains:
 	JGE chains
 
 rest:
-	ADDQ $0x40, CX; SUBQ $8, CX; JL tail15
+	ADDQ $0x40, CX; SUBQ $8, CX; JL tail17
 
-loop15:
-	VMOVUPS (AX), Y9; VFMADD231PS Y0, Y9, Y1; ADDQ $0x20, AX; SUBQ $8, CX; JGE loop15
+loop17:
+	VMOVUPS (AX), Y9; VFMADD231PS Y0, Y9, Y1; ADDQ $0x20, AX; SUBQ $8, CX; JGE loop17
 
-tail15:
-	ADDQ $8, CX; JE end15
+tail17:
+	ADDQ $8, CX; JE end17
 	LEAQ tailMasks<>+32(SB), DX; SHLQ $2, CX; SUBQ CX, DX; VMOVUPS (DX), Y9; VMASKMOVPS (AX), Y9, Y9
 	VFMADD231PS Y0, Y9, Y1
 
-end15:
+end17:
 	VADDPS Y1, Y5, Y1; VADDPS Y2, Y6, Y2; VADDPS Y3, Y7, Y3; VADDPS Y4, Y8, Y4; VADDPS Y1, Y3, Y1
 	VADDPS Y2, Y4, Y2; VADDPS Y1, Y2, Y1; VCMPPS $3, Y1, Y1, Y1; VMOVMSKPS Y1, AX; TESTL AX, AX
 	SETEQ AL
@@ -9587,18 +9637,18 @@ TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
 
 row:
 	MOVQ n+32(FP), SI; MOVQ AX, BX
-	MOVQ f+8(FP), DI; SUBQ $8, SI; JL tail16
+	MOVQ f+8(FP), DI; SUBQ $8, SI; JL tail18
 
-loop16:
+loop18:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
-	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop16
+	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop18
 
-tail16:
-	ADDQ $8, SI; JE end16
+tail18:
+	ADDQ $8, SI; JE end18
 	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
 
-end16:
+end18:
 	ADDQ DX, AX; DECQ CX; JNE row
 	VZEROUPPER; RET
 
@@ -9612,18 +9662,18 @@ TEXT ·addColumnsSIMD(SB), NOSPLIT, $0-40
 
 row:
 	MOVQ n+32(FP), SI; MOVQ AX, BX
-	MOVQ bias+8(FP), DI; SUBQ $8, SI; JL tail17
+	MOVQ bias+8(FP), DI; SUBQ $8, SI; JL tail19
 
-loop17:
+loop19:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
-	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop17
+	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop19
 
-tail17:
-	ADDQ $8, SI; JE end17
+tail19:
+	ADDQ $8, SI; JE end19
 	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VADDPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
 
-end17:
+end19:
 	ADDQ DX, AX; DECQ CX; JNE row
 	VZEROUPPER; RET
 
@@ -9638,19 +9688,19 @@ TEXT ·scaleAddColumnsSIMD(SB), NOSPLIT, $0-48
 row:
 	MOVQ n+40(FP), SI; MOVQ AX, BX
 	MOVQ f+8(FP), DI
-	MOVQ bias+16(FP), R8; SUBQ $8, SI; JL tail18
+	MOVQ bias+16(FP), R8; SUBQ $8, SI; JL tail20
 
-loop18:
+loop20:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS (R8), Y1; VADDPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX); ADDQ $0x20, BX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $8, SI; JGE loop18
+	VMOVUPS Y0, (BX); ADDQ $0x20, BX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $8, SI; JGE loop20
 
-tail18:
-	ADDQ $8, SI; JE end18
+tail20:
+	ADDQ $8, SI; JE end20
 	LEAQ tailMasks<>+32(SB), R9; SHLQ $2, SI; SUBQ SI, R9; VMOVUPS (R9), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS (R8), Y0, Y2; VADDPS Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (BX)
 
-end18:
+end20:
 	ADDQ DX, AX; DECQ CX; JNE row
 	VZEROUPPER; RET
 

@@ -322,6 +322,16 @@ func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	}
 }
 
+// AddGathered is dst_j = dst_j + table_(j·pitch + index_j). Indices are below width, the number of
+// elements of a row of the table; with a pitch of 0 it is one row.
+func addGatheredGeneric(dst, table []float32, index []int32, pitch int) {
+	at := 0
+	for j, i := range index[:len(dst)] {
+		dst[j] += table[at+int(i)]
+		at += pitch
+	}
+}
+
 // firstRow returns the offset of the first of some rows that are stride apart.
 func firstRow(rows, stride int) int { return max(0, -stride*(rows-1)) }
 

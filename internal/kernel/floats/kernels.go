@@ -311,6 +311,26 @@ func AddBias(isa tuning.ISA, s, bias []float32, rows, step, stride, n int, u flo
 	addBiasSIMD(&s[0], &bias[firstRow(rows, stride)], rows, step, stride, n, u)
 }
 
+// AddGathered is told if the indices rise, or fall, by at most 1.
+func AddGathered(isa tuning.ISA, dst, table []float32, index []int32, pitch, width int, near bool) {
+	n := len(dst)
+	operand.Updates(dst, n)
+	operand.Reads(index, n)
+	if !isa.SIMD() || n == 0 || pitch > maxGatherPitch {
+		addGatheredGeneric(dst, table, index, pitch)
+		return
+	}
+	operand.ReadsRows(table, n, pitch, width)
+	if near && pitch == 0 && width >= kernel.Panel {
+		addNearSIMD(&dst[0], &table[0], &index[0], n, width)
+		return
+	}
+	addGatheredSIMD(&dst[0], &table[0], &index[0], n, pitch)
+}
+
+// maxGatherPitch keeps offsets of 8 rows within 32 bits.
+const maxGatherPitch = 1 << 26
+
 func MaskBias(isa tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	operand.ReadsRows(bias, rows, max(stride, -stride), n)

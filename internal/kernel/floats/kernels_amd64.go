@@ -51,6 +51,17 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 //go:noescape
 func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int)
 
+// addGatheredSIMD adds numbers of a table. It works like addGatheredGeneric.
+//
+//go:noescape
+func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int)
+
+// addNearSIMD is addGatheredSIMD of one row of at least 8 numbers, where indices rise, or fall, by
+// at most 1. It works like addGatheredGeneric.
+//
+//go:noescape
+func addNearSIMD(dst, table *float32, index *int32, n, width int)
+
 // addBiasSIMD adds biases. It works like addBiasGeneric.
 //
 //go:noescape

@@ -48,6 +48,18 @@ func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32) {
 	}
 }
 
+// addGatheredSIMD is plain Go. It works like addGatheredGeneric.
+func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int) {
+	for j := range n {
+		*operand.At(dst, j) += *operand.At(table, j*pitch+int(*operand.At(index, j)))
+	}
+}
+
+// addNearSIMD is addGatheredSIMD of one row. It works like addGatheredGeneric.
+func addNearSIMD(dst, table *float32, index *int32, n, _ int) {
+	addGatheredSIMD(dst, table, index, n, 0)
+}
+
 // maskBiasSIMD goes row by row. It works like maskBiasGeneric.
 func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {

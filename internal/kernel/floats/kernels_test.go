@@ -162,15 +162,40 @@ var kernelTests = []kerneltest.KernelTest{
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.Stride(keys, c.IntN(9))
 		bias := c.Input((rows-1)*stride + keys)
+		if c.IntN(4) == 0 {
+			stride = -stride
+		}
 		s, sWant := c.Results((rows-1)*step*kernel.Block + keys)
 		unit := c.Factor()
 		AddBias(kerneltest.Tuned.ISA, s, bias, rows, step, stride, keys, unit)
 		addBiasGeneric(sWant, bias, rows, step, stride, keys, unit)
 	}),
+	kerneltest.Compare("addGathered", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
+		width, keys, pitch := n[0], n[1], 0
+		if c.IntN(2) == 0 {
+			pitch = c.Stride(width, c.IntN(9))
+		}
+		table, index := c.Input((keys-1)*pitch+width), make([]int32, keys)
+		for j := range index {
+			index[j] = int32(c.IntN(width))
+		}
+		near := c.IntN(2) == 0
+		if step := 1 - 2*c.IntN(2); near {
+			for j := 1; j < keys; j++ {
+				index[j] = int32(min(max(int(index[j-1])+step*c.IntN(2), 0), width-1))
+			}
+		}
+		dst, want := c.Results(keys)
+		AddGathered(kerneltest.Tuned.ISA, dst, table, index, pitch, width, near)
+		addGatheredGeneric(want, table, index, pitch)
+	}),
 	kerneltest.Compare("maskBias", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.Stride(keys, c.IntN(9))
 		bias := c.InputBias((rows-1)*stride + keys)
+		if c.IntN(4) == 0 {
+			stride = -stride
+		}
 		visible := c.VisibleBits((rows-1)*step + 1)
 		got, want := slices.Clone(visible), slices.Clone(visible)
 		lo := c.IntN(kernel.Block - keys + 1)
@@ -347,6 +372,7 @@ func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }
 func FuzzAddBias(f *testing.F)          { fuzzKernel(f, "addBias") }
+func FuzzAddGathered(f *testing.F)      { fuzzKernel(f, "addGathered") }
 func FuzzMaskBias(f *testing.F)         { fuzzKernel(f, "maskBias") }
 func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }

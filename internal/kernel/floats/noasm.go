@@ -60,6 +60,11 @@ func AddBias(_ tuning.ISA, s, bias []float32, rows, step, stride, n int, u float
 	addBiasGeneric(s, bias, rows, step, stride, n, u)
 }
 
+func AddGathered(_ tuning.ISA, dst, table []float32, index []int32, pitch, _ int,
+	_ bool) {
+	addGatheredGeneric(dst, table, index, pitch)
+}
+
 func MaskBias(_ tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	return maskBiasGeneric(bias, visible, rows, step, stride, lo, n)
