@@ -78,6 +78,7 @@ var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
 	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
 
 var twins = map[string]string{
+	"addNear":           "addGatheredGeneric",
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",

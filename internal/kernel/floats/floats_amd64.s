@@ -9413,7 +9413,7 @@ tail12:
 end12:
 	VZEROUPPER; RET
 
-// addNearSIMD works like addNearGeneric.
+// addNearSIMD works like addGatheredGeneric.
 // func addNearSIMD(dst *float32, table *float32, index *int32, n int, width int)
 // Requires: AVX, AVX2, CMOV
 TEXT ·addNearSIMD(SB), NOSPLIT, $0-40
