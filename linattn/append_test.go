@@ -223,27 +223,66 @@ func TestAllocations(t *testing.T) {
 // goldenHash is of outputs, matrices and files of all rules, on every CPU.
 const goldenHash = "48fd2dc17bbd5993ce75f96ed3534094ed9d249c9f6d58ddd837739c6ba8fdf4"
 
+// goldenRead is goldenHash of configs with ReadKeys.
+const goldenRead = "dacfd7a0ca940b45cacce4b54cc81acd4ab96121ce57e41df90ab1a0f6374701"
+
 func TestGolden(t *testing.T) {
 	kerneltest.ForEach(t, func(t *testing.T) {
-		hash := sha256.New()
-		r := rand.New(rand.NewPCG(7, 7))
-		for _, c := range configs() {
-			s := newState(t, c)
-			x := randomTokens(t, r, c, 75, 3)
-			for _, a := range []attn.Tensor{x.q, x.k, x.v} { // logarithms differ between CPUs
-				for i := range a.Data {
-					a.Data[i] = r.Float32() - 0.5
-				}
+		first := firstConfigs()
+		checkHash(t, first, goldenHash)
+		checkHash(t, configs()[len(first):], goldenRead)
+	})
+}
+
+// With equal halves the bits are those without ReadKeys.
+func TestEqualReadKeys(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(8, 3))
+		for _, c := range firstConfigs() {
+			if !c.Rule.corrects() {
+				continue
 			}
-			_ = binary.Write(hash, binary.LittleEndian, x.whole(t, s).Data)
-			s.Checkpoint()
-			y := x.slice(3, 20)
-			y.whole(t, s)
-			_, err := s.Save(hash)
-			must(t, err)
-		}
-		if got := hex.EncodeToString(hash.Sum(nil)); got != goldenHash {
-			t.Errorf("the hash is %s, want %s", got, goldenHash)
+			x := randomTokens(t, r, c, 40, 2)
+			c.ReadKeys = true
+			y := randomTokens(t, r, c, 40, 2)
+			y.q, y.v, y.decay, y.beta = x.q, x.v, x.decay, x.beta
+			for at := range x.k.H * x.k.L {
+				row := y.k.Row(0, at/x.k.L, at%x.k.L)
+				copy(row[copy(row, x.k.Row(0, at/x.k.L, at%x.k.L)):], row)
+			}
+			want, s := x.whole(t, newState(t, x.Config)), newState(t, c)
+			sameBits(t, name(c), y.whole(t, s).Data, want.Data)
+			got := zeros(want.H, 40, c.ValueDim)
+			s.Reset()
+			for i := range 40 {
+				z := y.slice(i, i+1)
+				must(t, z.append(nil, s, got.Slice(i, i+1)))
+			}
+			sameBits(t, name(c), got.Data, want.Data)
 		}
 	})
+}
+
+func checkHash(t *testing.T, list []Config, want string) {
+	t.Helper()
+	hash := sha256.New()
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, c := range list {
+		s := newState(t, c)
+		x := randomTokens(t, r, c, 75, 3)
+		for _, a := range []attn.Tensor{x.q, x.k, x.v} { // logarithms differ between CPUs
+			for i := range a.Data {
+				a.Data[i] = r.Float32() - 0.5
+			}
+		}
+		_ = binary.Write(hash, binary.LittleEndian, x.whole(t, s).Data)
+		s.Checkpoint()
+		y := x.slice(3, 20)
+		y.whole(t, s)
+		_, err := s.Save(hash)
+		must(t, err)
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
+		t.Errorf("the hash is %s, want %s", got, want)
+	}
 }

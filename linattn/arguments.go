@@ -44,7 +44,7 @@ func (j *job) check(g *layout, rows int) error {
 		used     bool
 	}{
 		argDst: {g.outputs(), g.ValueDim, true}, argQ: {g.QueryHeads, g.KeyDim, true},
-		argK: {g.KeyHeads, g.KeyDim, true}, argV: {g.Heads, g.ValueDim, true},
+		argK: {g.KeyHeads, g.keyRow(), true}, argV: {g.Heads, g.ValueDim, true},
 		argDecay: {g.Heads, max(1, g.decays), g.Rule.decays()}, argBeta: {g.Heads, 1, g.Rule.corrects()},
 	} {
 		a := &j.all[i]

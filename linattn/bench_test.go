@@ -11,6 +11,7 @@ import (
 
 var benchConfigs = []Config{
 	{Heads: 16, KeyDim: 128, ValueDim: 128, Rule: GatedDelta},
+	{Heads: 16, KeyDim: 128, ValueDim: 128, Rule: GatedDelta, ReadKeys: true},
 	{Heads: 16, KeyDim: 64, ValueDim: 64, Rule: GatedDelta},
 	{Heads: 16, KeyDim: 128, ValueDim: 128, Rule: Gated},
 	{Heads: 16, KeyDim: 128, ValueDim: 128, Rule: GatedDelta, ChannelDecay: true},

@@ -272,7 +272,7 @@ func (r *passage) packKeys() {
 		return
 	}
 	for i := range r.rows {
-		triangle.TakeColumn(r.head.keys, k.Row(0, h, r.token+i), r.first+i)
+		triangle.TakeColumn(r.head.keys, k.Row(0, h, r.token+i)[:r.state.KeyDim], r.first+i)
 		stop.Point()
 	}
 }
@@ -286,10 +286,10 @@ func (r *passage) multiplyRows() {
 	r.packKeys()
 	count := 0 // of rows in inputs
 	if r.state.Rule.corrects() {
-		count = r.copyRows(count, argK, r.state.headOf(r.index, r.state.KeyHeads))
+		count = r.copyRows(count, argK, r.state.headOf(r.index, r.state.KeyHeads), r.state.readAt())
 	}
 	for number := range r.state.group() {
-		count = r.copyRows(count, argQ, r.state.queryHead(r.index, number))
+		count = r.copyRows(count, argQ, r.state.queryHead(r.index, number), 0)
 	}
 	if !r.state.ChannelDecay {
 		r.multiplyPanels(r.work.pairs, r.head.keys, count, 0, 1)
@@ -309,8 +309,9 @@ func (r *passage) multiplyOneRow() (done bool) {
 	key := r.job.all[argK].Row(0, r.state.headOf(r.index, r.state.KeyHeads), r.token)
 	x, count := q, 1
 	if r.state.Rule.corrects() {
-		x, count = key, 2
+		x, count = key[r.state.readAt():], 2
 	}
+	key = key[:r.state.KeyDim]
 	panels := r.to - r.from
 	if !triangle.TwoSums(tuned.ISA, &triangle.Pair{X: x, Y: q, K: r.head.keys, Key: key, Row: r.first,
 		S: r.head.matrix[r.from*r.state.KeyDim*kernel.Panel:], Sums: r.work.sums,
@@ -321,11 +322,15 @@ func (r *passage) multiplyOneRow() (done bool) {
 	return true
 }
 
-// copyRows copies the rows of an argument to row at of inputs, and returns the number of inputs.
-func (r *passage) copyRows(at, of, h int) int {
+// readAt returns where in a row of k the key begins that is read.
+func (g *layout) readAt() int { return g.keyRow() - g.KeyDim }
+
+// copyRows copies the rows of an argument, from a column on, to row at of inputs, and returns the
+// number of inputs.
+func (r *passage) copyRows(at, of, h, column int) int {
 	n := r.state.KeyDim
 	for i := range r.rows {
-		stop.Copy(r.work.inputs[(at+i)*n:][:n], r.job.all[of].Row(0, h, r.token+i))
+		stop.Copy(r.work.inputs[(at+i)*n:][:n], r.job.all[of].Row(0, h, r.token+i)[column:])
 	}
 	return at + r.rows
 }

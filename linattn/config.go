@@ -70,7 +70,10 @@ type Config struct {
 	Rule             Rule
 	// ChannelDecay means that a token has a decay for each key channel, else one for each head.
 	ChannelDecay bool
-	Grouping     Grouping
+	// ReadKeys means that k has rows of 2·KeyDim: a key that is written, then a key that is read,
+	// which replaces it in r_i of the package's formulas. For Delta and GatedDelta.
+	ReadKeys bool
+	Grouping Grouping
 	// Scale multiplies outputs. 0 means 1/√KeyDim.
 	Scale float32
 }
@@ -118,6 +121,9 @@ func layoutOf(c Config) (g layout, err error) {
 	case c.ChannelDecay && !c.Rule.decays():
 		return g, views.Fail(attn.ErrOption, "Config.ChannelDecay is set and Rule is %v, want Gated or "+
 			"GatedDelta", c.Rule)
+	case c.ReadKeys && !c.Rule.corrects():
+		return g, views.Fail(attn.ErrOption, "Config.ReadKeys is set and Rule is %v, want Delta or "+
+			"GatedDelta", c.Rule)
 	case !(math.Abs(float64(c.Scale)) <= math.MaxFloat32):
 		return g, views.Fail(attn.ErrOption, "Config.Scale is %v, want a finite one", c.Scale)
 	}
@@ -158,6 +164,14 @@ func (g *layout) headOf(h, n int) int {
 		return h % n
 	}
 	return h / (g.Heads / n)
+}
+
+// keyRow returns the elements of a row of k.
+func (g *layout) keyRow() int {
+	if g.ReadKeys {
+		return 2 * g.KeyDim
+	}
+	return g.KeyDim
 }
 
 // group returns the number of query heads that read one state.

@@ -20,6 +20,10 @@
 // (q_i,d·W_ij,d), rounded, replace q_i,d, and likewise for k_i; S_d is multiplied by G_15,d, k_j,d
 // by W_15,j,d.
 //
+// With ReadKeys a row of k is two keys (Gated DeltaNet-2, Comba). r_i, also in its products
+// k_i·k_j, reads the second half of row i, and all else the first halves. Equal halves give the
+// bits of the same keys without ReadKeys.
+//
 // Decays are accumulated as products, never as differences of sums of logarithms: a decay of −Inf
 // forgets everything, and small errors do not add up. A token with NaN or ±Inf makes its own head
 // NaN for as long as the state remembers it, since 0·Inf is NaN, too. No other head and no other

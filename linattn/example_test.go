@@ -46,6 +46,39 @@ func ExampleDecay() {
 	// [0.4624 -0.1701 1.4896 0.1764]
 }
 
+// Gated DeltaNet-2: gates for each channel say what is erased, read keys b⊙k, and what is written,
+// values w⊙v.
+func ExampleConfig_readKeys() {
+	const heads, keys, values, n = 1, 2, 2, 3
+	layer, err := linattn.NewState(linattn.Config{Heads: heads, KeyDim: keys, ValueDim: values,
+		Rule: linattn.GatedDelta, ReadKeys: true, Scale: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer layer.Close()
+	half := func(k []float32) attn.Tensor { // rows of written keys or of read keys
+		return attn.Tensor{Data: k, B: 1, H: heads, L: n, D: keys, SB: 1, SH: n * 2 * keys, SL: 2 * keys}
+	}
+	both := []float32{1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0} // k, and room for b⊙k
+	b := attn.BHLD([]float32{1, 1, 1, 1, 0.5, 1}, 1, heads, n, keys)
+	w := attn.BHLD([]float32{1, 1, 1, 0.5, 1, 1}, 1, heads, n, values)
+	q := attn.BHLD([]float32{1, 0, 0, 1, 1, 0}, 1, heads, n, keys)
+	v := attn.BHLD([]float32{1, 2, 3, 4, 5, 6}, 1, heads, n, values)
+	decay := attn.BHLD(make([]float32, n), 1, heads, n, 1) // nothing is forgotten
+	one := attn.BHLD([]float32{1, 1, 1}, 1, heads, n, 1)
+	dst := attn.BHLD(make([]float32, n*values), 1, heads, n, values)
+	done := func(result error) bool { err = result; return err == nil }
+	_ = done(nn.Gate(nil, half(both[keys:]), half(both), b, nn.None)) && // a product
+		done(nn.Gate(nil, v, v, w, nn.None)) &&
+		done(layer.Append(nil, dst, q, attn.BHLD(both, 1, heads, n, 2*keys), v, decay, one))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(dst.Data)
+	// Output:
+	// [1 2 3 2 5.5 7]
+}
+
 // A prompt and a token after it, of a layer with one head of two channels.
 func ExampleState_Append() {
 	layer, err := linattn.NewState(linattn.Config{Heads: 1, KeyDim: 2, ValueDim: 2,

@@ -18,11 +18,17 @@ const magic = "attnlinr\x01\x00\x00\x00"
 
 // header is the beginning of a file.
 type header struct {
-	Magic                                           [len(magic)]byte
-	Heads, QueryHeads, KeyHeads, KeyDim, ValueDim   uint32
-	Rule, ChannelDecay, Grouping, Scale, Checkpoint uint32
-	Length, CheckpointLength                        uint64
+	Magic                                         [len(magic)]byte
+	Heads, QueryHeads, KeyHeads, KeyDim, ValueDim uint32
+	Rule, Options, Grouping, Scale, Checkpoint    uint32
+	Length, CheckpointLength                      uint64
 }
+
+// Bits of Options in a header.
+const (
+	fileChannelDecay = 1 << iota
+	fileReadKeys
+)
 
 func (s *State) header() header {
 	h := header{Magic: [len(magic)]byte([]byte(magic)), Heads: uint32(s.Heads),
@@ -30,7 +36,10 @@ func (s *State) header() header {
 		ValueDim: uint32(s.ValueDim), Rule: uint32(s.Rule), Grouping: uint32(s.Grouping),
 		Scale: math.Float32bits(s.Scale), Length: uint64(s.length)}
 	if s.ChannelDecay {
-		h.ChannelDecay = 1
+		h.Options |= fileChannelDecay
+	}
+	if s.ReadKeys {
+		h.Options |= fileReadKeys
 	}
 	if s.kept != nil {
 		h.Checkpoint, h.CheckpointLength = 1, uint64(s.kept.length)
@@ -108,8 +117,8 @@ func (s *State) eachRow(pass func(row []float32) error, changes bool) error {
 }
 
 // Load replaces the state by the one that Save wrote, and reads no further. A file of other
-// dimensions is [attn.ErrShape], of another Rule, ChannelDecay, Grouping or Scale [attn.ErrOption],
-// a damaged one [attn.ErrFormat]. On an error nothing has changed.
+// dimensions is [attn.ErrShape], of another Rule, ChannelDecay, ReadKeys, Grouping or Scale
+// [attn.ErrOption], a damaged one [attn.ErrFormat]. On an error nothing has changed.
 func (s *State) Load(r io.Reader) (_ int64, err error) {
 	defer views.NameFunction("linattn.State.Load", &err)
 	if s.closed {
@@ -159,9 +168,10 @@ func (s *State) checkHeader(h *header) error {
 			"want %d, %d and %d, [%d %d]", h.Heads, h.QueryHeads, h.KeyHeads, h.KeyDim, h.ValueDim,
 			want.Heads, want.QueryHeads, want.KeyHeads, want.KeyDim, want.ValueDim)
 	case *h != want:
-		return views.Fail(attn.ErrOption, "the file has %v, ChannelDecay %d, %v and Scale %v, want %v, "+
-			"%d, %v and %v", Rule(h.Rule), h.ChannelDecay, Grouping(h.Grouping),
-			math.Float32frombits(h.Scale), s.Rule, want.ChannelDecay, s.Grouping, s.Scale)
+		return views.Fail(attn.ErrOption, "the file has %v, ChannelDecay %d, ReadKeys %d, %v and Scale "+
+			"%v, want %v, %d, %d, %v and %v", Rule(h.Rule), h.Options&fileChannelDecay,
+			h.Options/fileReadKeys, Grouping(h.Grouping), math.Float32frombits(h.Scale), s.Rule,
+			want.Options&fileChannelDecay, want.Options/fileReadKeys, s.Grouping, s.Scale)
 	case h.Checkpoint > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
 		h.Checkpoint == 0 && h.CheckpointLength > 0:
 		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and "+

@@ -73,7 +73,7 @@ func randomTokens(t testing.TB, r *rand.Rand, c Config, n int, most float64) tok
 	must(t, err)
 	normal := func() float32 { return float32(r.NormFloat64()) }
 	x := tokens{layout: g, q: drawn(g.QueryHeads, n, g.KeyDim, normal),
-		k: drawn(g.KeyHeads, n, g.KeyDim, normal), v: drawn(g.Heads, n, g.ValueDim, normal)}
+		k: drawn(g.KeyHeads, n, g.keyRow(), normal), v: drawn(g.Heads, n, g.ValueDim, normal)}
 	for _, a := range []attn.Tensor{x.q, x.k} {
 		for i := 0; i < len(a.Data); i += a.D {
 			unit(a.Data[i:][:a.D])
@@ -88,6 +88,14 @@ func randomTokens(t testing.TB, r *rand.Rand, c Config, n int, most float64) tok
 		x.beta = drawn(g.Heads, n, 1, r.Float32)
 	}
 	return x
+}
+
+// key is the key of a token that is written, readKey the one that is read.
+func (x *tokens) key(head, token int) []float32 { return x.k.Row(0, head, token)[:x.KeyDim] }
+
+func (x *tokens) readKey(head, token int) []float32 {
+	row := x.k.Row(0, head, token)
+	return row[len(row)-x.KeyDim:]
 }
 
 // unit scales to length 1.
@@ -159,7 +167,7 @@ func (x *tokens) chunkByFormula(h, from, to int, s [][]float32, dst attn.Tensor)
 	chain := func(row []float32, rows int) []float32 {
 		pairs, sums := make([]float32, rows), make([]float32, dv)
 		for j := range pairs {
-			k := x.k.Row(0, kh, from+j)
+			k := x.key(kh, from+j)
 			for d, e := range row {
 				if x.ChannelDecay {
 					e = float32(e * w[j][d])
@@ -210,7 +218,7 @@ func (x *tokens) chunkByFormula(h, from, to int, s [][]float32, dst attn.Tensor)
 		w[i] = slices.Repeat([]float32{1}, dk)
 		u[i] = slices.Clone(x.v.Row(0, h, at))
 		if x.Rule.corrects() {
-			for m, e := range chain(x.k.Row(0, kh, at), i) {
+			for m, e := range chain(x.readKey(kh, at), i) {
 				u[i][m] = x.beta.Row(0, h, at)[0] * float32(u[i][m]-e)
 			}
 		}
@@ -247,12 +255,12 @@ func (x *tokens) exact() []float64 {
 		r := make([]float64, x.ValueDim)
 		for t := range n {
 			x.exactDecay(s, h, t)
-			k, v := x.k.Row(0, x.headOf(h, x.KeyHeads), t), x.v.Row(0, h, t)
+			k, v := x.key(x.headOf(h, x.KeyHeads), t), x.v.Row(0, h, t)
 			for m := range r {
 				r[m] = float64(v[m])
 			}
 			if x.Rule.corrects() {
-				for d, e := range k {
+				for d, e := range x.readKey(x.headOf(h, x.KeyHeads), t) {
 					for m := range r {
 						r[m] -= float64(e) * s[d*x.ValueDim+m]
 					}
@@ -309,10 +317,10 @@ func (x *tokens) plain() []float32 {
 					}
 				}
 			}
-			k, v := x.k.Row(0, x.headOf(h, x.KeyHeads), t), x.v.Row(0, h, t)
+			k, v := x.key(x.headOf(h, x.KeyHeads), t), x.v.Row(0, h, t)
 			clear(r)
 			if x.Rule.corrects() {
-				addRows(r, s, k)
+				addRows(r, s, x.readKey(x.headOf(h, x.KeyHeads), t))
 			}
 			for m := range r {
 				r[m] = v[m] - r[m]
@@ -347,7 +355,18 @@ func addRows(to, s, x []float32) {
 }
 
 // configs are of every rule, with heads and groups of all kinds.
-func configs() (list []Config) {
+func configs() []Config {
+	list := firstConfigs()
+	for _, c := range list {
+		if c.ReadKeys = true; c.Rule.corrects() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// firstConfigs are configs without ReadKeys, which have a hash of their own.
+func firstConfigs() (list []Config) {
 	for rule := Linear; rule <= GatedDelta; rule++ {
 		for _, channel := range []bool{false, true} {
 			if channel && !rule.decays() {

@@ -32,6 +32,8 @@ func TestMisuseOfConfig(t *testing.T) {
 			"Config.Grouping is Grouping(-1), want Repeated or Interleaved"},
 		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Rule: Delta, ChannelDecay: true}, attn.ErrOption,
 			"Config.ChannelDecay is set and Rule is Delta, want Gated or GatedDelta"},
+		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Rule: Gated, ReadKeys: true}, attn.ErrOption,
+			"Config.ReadKeys is set and Rule is Gated, want Delta or GatedDelta"},
 		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Scale: float32(math.Inf(1))}, attn.ErrOption,
 			"Config.Scale is +Inf"},
 	} {
@@ -310,11 +312,13 @@ func TestFiles(t *testing.T) {
 	}
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Rule = Gated }, func(c *Config) { c.ChannelDecay = false },
+		func(c *Config) { c.ReadKeys = true },
 		func(c *Config) { c.Grouping = Interleaved }, func(c *Config) { c.Scale = 2 }} {
 		c := c
 		change(&c)
 		_, err := newState(t, c).Load(bytes.NewReader(saved))
-		mustFail(t, err, attn.ErrOption, "the file has GatedDelta, ChannelDecay 1, Repeated and Scale")
+		mustFail(t, err, attn.ErrOption,
+			"the file has GatedDelta, ChannelDecay 1, ReadKeys 0, Repeated and Scale")
 	}
 	for n := range len(saved) {
 		for _, says := range []error{bytes.ErrTooLarge, nil} {

@@ -12,7 +12,11 @@ import (
 )
 
 func name(c Config) string {
-	return fmt.Sprintf("%v/channel=%v/heads=%d,%d,%d,%v/dims=%dx%d", c.Rule, c.ChannelDecay, c.Heads,
+	rule := c.Rule.String()
+	if c.ReadKeys {
+		rule += "/read"
+	}
+	return fmt.Sprintf("%s/channel=%v/heads=%d,%d,%d,%v/dims=%dx%d", rule, c.ChannelDecay, c.Heads,
 		c.QueryHeads, c.KeyHeads, c.Grouping, c.KeyDim, c.ValueDim)
 }
 
