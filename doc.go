@@ -40,17 +40,17 @@
 //     disk, in the same files.
 //   - [State] computes attention over keys and values that arrive in chunks, so that they need not
 //     be in memory at the same time or on the same machine. [State.Merge] merges parts.
-//   - [MatMul], and [Matrix] for weights that are used again, are for the projections around
-//     attention. [PackMatrix] packs weights with one row for each input, or for each output as
-//     Linear layers keep them, in any [Format]; [PackBlocks] packs blocks of GGUF files.
+//   - [MatMul], [MatMulTransposed], and [Matrix] for weights that are used again, are for products
+//     around attention. [PackMatrix] packs weights with one row for each input, or for each output
+//     as Linear layers keep them, in any [Format]; [PackBlocks] packs blocks of GGUF files.
 //     [MulMatrices] multiplies one input by several matrices, [MulExperts] each row by the matrices
 //     that it has chosen. With [Matrix.Save] and [MapMatrix] a program starts with packed weights,
 //     with [SaveMatrices] and [MapMatrices] for a whole model. Packages gguf and safetensors read
 //     weights from models' files.
 //   - Other packages: nn has norms, rotation and activations, linattn the layers that keep states
 //     in place of keys; module models runs language models and embeds texts.
-//   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
-//     slices.
+//   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp], [TopK], [Widen] and [Narrow] work on
+//     plain slices.
 //
 // [Options] selects variants. With nil, as with the zero value, every query sees every key, so a
 // causal model must set Causal. There are causal alignment, sliding window, mask, trees of queries,
@@ -58,6 +58,10 @@
 // weights as further outputs. They compose, except a few pairs, such as lists of keys with trees.
 // docs/semantics.md lists these pairs, defines each option, and says which options reproduce a call
 // of another library.
+//
+// Lengths, of which a call has few, are []int, as len returns them: KeyLens, Documents. Positions
+// and indices of which it has one for each token or pair are []int32, which is half the memory:
+// Keys, the experts of MulExperts, positions of a rotation.
 //
 // # The numeric contract
 //

@@ -41,8 +41,10 @@ func MatMulTransposed(dst, a, b Tensor) error {
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
 // kernels read: the weights of a projection. [Matrix.Save] writes it to a file, and [LoadMatrix] or
 // [MapMatrix] opens that without packing. A Matrix does not change, so any number of goroutines may
-// multiply by it and save it. Its memory is like a [Cache]'s; on Linux, matrices of 32 KiB to 8 MiB
-// share huge pages, each of which is released with its last matrix.
+// multiply by it and save it. Its memory is like a [Cache]'s: without Close, it is released some
+// time after the matrix has become unreachable, perhaps late, because the garbage collector does
+// not count it. On Linux, matrices of 32 KiB to 8 MiB share huge pages, each of which is released
+// with its last matrix.
 type Matrix struct{ body matmul.Matrix }
 
 // A Matrix has no other field than its body, so pointers to them, and lists of these, are converted
