@@ -245,11 +245,14 @@ var architectures = []architecture{
 	{kind: "granite", gguf: "granite", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
 		pairs: true, biasKey: true, ffnBiasKey: true, multipliers: true, scoreCap: -1, logitCap: -1,
 		usual: usualGranite},
-	{kind: "granitemoehybrid", folder: &graniteHybridNames, activation: nn.SiLU, biasKey: true,
+	{kind: "granitemoehybrid", gguf: "granitehybrid", folder: &graniteHybridNames,
+		file: &ggufGraniteHybridNames, activation: nn.SiLU, pairs: true, biasKey: true,
 		multipliers: true, hybrid: true, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			f := usualGranite()
 			f.SharedWidth, f.LocalExperts, f.Used = new(1024), new(8), new(2)
+			f.MambaHeads, f.MambaGroups, f.MambaState = new(128), new(1), new(256)
+			f.MambaConv, f.MambaExpand, f.MambaBias = new(4), new(2), new(true)
 			return f
 		}},
 	{kind: "lfm2", gguf: "lfm2", folder: &lfm2Names, file: &ggufLFM2Names, activation: nn.SiLU,

@@ -431,6 +431,13 @@ var archCases = []archCase{
 		f.config["position_embedding_type"] = "nope"
 		r.unrotated = "all"
 	}},
+	{name: "granitemoehybrid with Mamba", folder: mambaFolder},
+	{name: "granitemoehybrid with Mamba without biases", folder: func(f *fake, r *reference) {
+		mambaFolder(f, r)
+		delete(f.tensors, "model.layers.0.mamba.conv1d.bias")
+		f.config["mamba_conv_bias"] = false
+	}},
+	{name: "granitehybrid of GGUF", gguf: mambaGGUF},
 	{name: "granite of GGUF", gguf: func(r *reference) *fakeGGUF { return graniteGGUF(r) }},
 	{name: "granite of GGUF without rotations", gguf: func(r *reference) *fakeGGUF {
 		f := graniteGGUF(r)
@@ -661,18 +668,78 @@ func graniteHybridFolder(f *fake, r *reference) {
 	}
 	for key, value := range map[string]any{"model_type": "granitemoehybrid",
 		"shared_intermediate_size": 40, "intermediate_size": 99, "num_local_experts": 0,
-		"num_experts_per_tok": 0, "mamba_d_state": 128,
+		"num_experts_per_tok": 0, "mamba_chunk_size": 256,
 		"layer_types": []string{"attention", "attention"}} {
 		f.config[key] = value
 	}
 }
 
-func graniteGGUF(r *reference) *fakeGGUF {
-	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "granite", one("Q8_0"))
+// mambaFolder has a Mamba layer of six heads of 8 with states of 16.
+func mambaFolder(f *fake, r *reference) {
+	graniteHybridFolder(f, r)
+	for _, name := range []string{"q", "k", "v", "o"} {
+		delete(f.tensors, "model.layers.0.self_attn."+name+"_proj.weight")
+	}
+	const at = "model.layers.0.mamba."
+	f.add(at+"in_proj.weight", 48+80+6, 24)
+	f.add(at+"conv1d.weight", 80, 1, 4)
+	f.add(at+"conv1d.bias", 80)
+	f.add(at+"out_proj.weight", 24, 48)
+	f.add(at+"norm.weight", 48)
+	for _, name := range []string{"dt_bias", "A_log", "D"} {
+		f.add(at+name, 6)
+	}
+	for key, value := range map[string]any{"layer_types": []string{"mamba", "attention"},
+		"mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 16, "mamba_d_conv": 4,
+		"mamba_expand": 2, "position_embedding_type": "nope"} {
+		f.config[key] = value
+	}
+	r.unrotated = "all"
+}
+
+func mambaGGUF(r *reference) *fakeGGUF {
+	f := graniteOf(r, "granitehybrid")
+	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
+		"blk.0.attn_output.weight")
+	const at = "model.layers.0.mamba."
+	f.tensor(at+"in_proj.weight", one("Q8_0"), 128+160+8, 64)
+	f.tensor(at+"conv1d.weight", one("F32"), 160, 4)
+	f.tensor(at+"conv1d.bias", one("F32"), 160)
+	f.tensor(at+"out_proj.weight", one("Q8_0"), 64, 128)
+	f.tensor(at+"norm.weight", one("F32"), 128)
+	f.tensor(at+"dt_bias", one("F32"), 8)
+	f.tensor(at+"A_log", one("F32"), 8, 1)
+	f.tensor(at+"D", one("F32"), 8, 1)
+	decays := f.tensors[at+"A_log"]
+	decays.data = slices.Clone(decays.data) // other models share them
+	for i, x := range decays.data {
+		decays.data[i] = -x - 0.25
+	}
+	f.tensors[at+"A_log"] = decays
+	f.setData("blk.0.mamba.A_log", decays.data)
+	names := strings.NewReplacer("mamba.in_proj", "ssm_in", "mamba.conv1d", "ssm_conv1d",
+		"mamba.out_proj", "ssm_out", "mamba.norm", "ssm_norm", "mamba.dt_bias", "ssm_dt.bias",
+		"mamba.A_log", "ssm_a", "mamba.D", "ssm_d")
+	for i := range f.Tensors {
+		f.Tensors[i].Name = names.Replace(f.Tensors[i].Name)
+	}
+	f.Set("granitehybrid.attention.head_count_kv", []uint32{0, 2})
+	for key, value := range map[string]uint32{"conv_kernel": 4, "inner_size": 128,
+		"state_size": 16, "time_step_rank": 8, "group_count": 1} {
+		f.Set("granitehybrid.ssm."+key, value)
+	}
+	r.negated = true
+	return f
+}
+
+func graniteGGUF(r *reference) *fakeGGUF { return graniteOf(r, "granite") }
+
+func graniteOf(r *reference, kind string) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
 	f.pair()
 	for key, value := range map[string]float32{"embedding_scale": 12, "attention.scale": 0.25,
 		"residual_scale": 0.25, "logit_scale": 8} {
-		f.Set("granite."+key, value)
+		f.Set(kind+"."+key, value)
 	}
 	r.head, r.embeddings, r.scalar, r.residual, r.divisor = 16, 12, 16, 0.25, 8
 	return f
@@ -1182,6 +1249,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	lfm2 := func(f *fake) { lfm2Folder(f, &reference{}) }
 	granite := func(f *fake) { graniteFolder(f, &reference{}) }
 	hybrid := func(f *fake) { graniteHybridFolder(f, &reference{}) }
+	mambas := func(f *fake) { mambaFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -1286,8 +1354,13 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "residual_multiplier", 0.5, "is 0.5, want no such key for model_type llama"},
 		{nil, "position_embedding_type", "rope", "is rope, want no such key for model_type llama"},
 		{granite, "attention_multiplier", 0, "is 0, want a number above 0"},
-		{hybrid, "layer_types", []string{"attention", "mamba"}, `has "mamba", want attention only`},
-		{hybrid, "layer_types", nil, "has 0 layers, want num_hidden_layers, 2"},
+		{hybrid, "layer_types", []string{"attention", "conv"}, `has "conv", want mamba or attention`},
+		{hybrid, "layer_types", []string{"mamba"}, "has 1 layers, want num_hidden_layers, 2"},
+		{nil, "mamba_d_state", 16, "is 16, want no such key for model_type llama"},
+		{mambas, "mamba_n_groups", 2, "is 2, want 1"},
+		{mambas, "mamba_expand", 3, "want a product of mamba_expand times hidden_size, 72"},
+		{mambas, "mamba_d_conv", 0, "mamba_d_conv is 0, want 1 to"},
+		{mambas, "mamba_proj_bias", true, "is true, want false"},
 		{hybrid, "num_local_experts", 4, "is 4, want 0"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
@@ -1353,6 +1426,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"lfm2", "shortconv.l_cache", uint32(1), "is 1, want 2 to 4096"},
 		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"llama", "logit_scale", float32(2), "logit_scale is 2, want it only for granite"},
+		{"granitehybrid", "ssm.inner_size", uint32(7), "is 7, want a multiple of ssm.time_step_rank, 0"},
+		{"granitehybrid", "expert_count", uint32(8), "granitehybrid.expert_count is 8, expert_used"},
 		{"granite", "residual_scale", float32(-1), "residual_scale is -1, want a number above 0"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},

@@ -75,6 +75,10 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			QueryScale: new(0.5)}}, 0xe399c734},
 		{configFile{ModelType: "granite", EmbeddingMul: new(12.0), AttentionMul: new(0.25),
 			ResidualMul: new(0.22), LogitsDivisor: new(8.0), UseWindow: new(false)}, 0xf005c626},
+		{configFile{ModelType: "granitemoehybrid", MambaHeads: new(8), MambaDim: new(16),
+			MambaGroups: new(1), MambaState: new(16), MambaConv: new(4), MambaExpand: new(2),
+			MambaBias: new(true), LayerTypes: []string{"mamba", "attention"}, AttentionMul: new(0.25),
+			UseWindow: new(false)}, 0xe4160f53},
 		{configFile{ModelType: "lfm2", ShortWidth: new(3), FullOnes: []int{1}, UseWindow: new(false)},
 			0x0f23de36},
 	} {

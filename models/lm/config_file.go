@@ -86,6 +86,14 @@ type configFile struct {
 	AttentionMul  *float64 `json:"attention_multiplier"` // of scores
 	SharedWidth   *int     `json:"shared_intermediate_size"`
 	PositionsBy   *string  `json:"position_embedding_type"` // rope, or others for no rotations
+	// of its Mamba layers
+	MambaHeads  *int  `json:"mamba_n_heads"`
+	MambaDim    *int  `json:"mamba_d_head"` // nil: what mamba_expand implies
+	MambaGroups *int  `json:"mamba_n_groups"`
+	MambaState  *int  `json:"mamba_d_state"`
+	MambaConv   *int  `json:"mamba_d_conv"`
+	MambaExpand *int  `json:"mamba_expand"` // heads·dim is hidden_size times it
+	MambaBias   *bool `json:"mamba_conv_bias"`
 	// of LFM2: layers with a short convolution, and names and widths of its own
 	ShortWidth *int     `json:"conv_L_cache"`
 	FullOnes   []int    `json:"full_attn_idxs"`           // layers with attention, if layer_types is not there
@@ -312,6 +320,13 @@ func (f *configFile) checkKeys(*config) error {
 		{"attention_multiplier", valueOf(f.AttentionMul), f.of.multipliers},
 		{"shared_intermediate_size", valueOf(f.SharedWidth), f.of.hybrid},
 		{"position_embedding_type", valueOf(f.PositionsBy), f.of.hybrid},
+		{"mamba_n_heads", valueOf(f.MambaHeads), f.of.hybrid},
+		{"mamba_d_head", valueOf(f.MambaDim), f.of.hybrid},
+		{"mamba_n_groups", valueOf(f.MambaGroups), f.of.hybrid},
+		{"mamba_d_state", valueOf(f.MambaState), f.of.hybrid},
+		{"mamba_d_conv", valueOf(f.MambaConv), f.of.hybrid},
+		{"mamba_expand", valueOf(f.MambaExpand), f.of.hybrid},
+		{"mamba_conv_bias", valueOf(f.MambaBias), f.of.hybrid},
 		{"conv_L_cache", valueOf(f.ShortWidth), f.of.shortConvs},
 		{"full_attn_idxs", valueOfList(f.FullOnes), f.of.shortConvs},
 		{"norm_eps", valueOf(f.NormEps), f.of.shortConvs},
@@ -405,23 +420,36 @@ func (f *configFile) scores(c *config) error {
 		{"logits_scaling", f.LogitsDivisor}})
 }
 
-// hybrid refuses what this engine does not have of Granite 4, and sets which layers rotate.
+// hybrid sets which layers are Mamba layers, and which rotate.
 func (f *configFile) hybrid(c *config) error {
-	for _, kind := range f.LayerTypes {
-		if kind != attentionLayer {
-			return fmt.Errorf("layer_types has %q, want %s only", kind, attentionLayer)
-		}
-	}
-	if n := len(f.LayerTypes); n != c.Layers {
+	none := new(0)
+	heads, inner := *cmp.Or(f.MambaHeads, none), *cmp.Or(f.MambaExpand, none)*c.Dim
+	dim := *cmp.Or(f.MambaDim, new(inner/max(heads, 1)))
+	s := states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.MambaConv, none),
+		KeyDim: *cmp.Or(f.MambaState, none), ValueDim: dim, KeyHeads: *cmp.Or(f.MambaGroups, none),
+		Heads: heads, Biased: *cmp.Or(f.MambaBias, new(false))}
+	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
 		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
 	}
-	if f.LayerTypes = nil; *cmp.Or(f.LocalExperts, new(0)) != 0 {
+	for i := range s.Layers {
+		s.Layers[i] = f.LayerTypes == nil || f.LayerTypes[i] == mambaLayer
+		if f.LayerTypes != nil && !s.Layers[i] && f.LayerTypes[i] != attentionLayer {
+			return fmt.Errorf("layer_types has %q, want %s or %s", f.LayerTypes[i], mambaLayer,
+				attentionLayer)
+		}
+	}
+	if f.LayerTypes = nil; *cmp.Or(f.LocalExperts, none) != 0 {
 		return fmt.Errorf("num_local_experts is %d, want 0", *f.LocalExperts)
 	}
 	if f.PositionsBy == nil || *f.PositionsBy != "rope" {
 		c.unrotate(1)
 	}
-	return nil
+	if slices.Contains(s.Layers, true) && heads*dim != inner {
+		return fmt.Errorf("mamba_n_heads is %d and mamba_d_head %d, want a product of mamba_expand "+
+			"times hidden_size, %d", heads, dim, inner)
+	}
+	return c.mambaShape(s, "mamba_d_conv", "mamba_d_state", "mamba_d_head", "mamba_n_groups",
+		"mamba_n_heads")
 }
 
 // experts sets which layers have experts, and how many.
@@ -568,6 +596,7 @@ const (
 	fullLayer, slidingLayer = "full_attention", "sliding_attention"
 	statesLayer, convLayer  = "linear_attention", "conv"
 	attentionLayer          = "attention"
+	mambaLayer              = "mamba"
 )
 
 // windows sets which layers have a window, and its size.

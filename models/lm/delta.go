@@ -19,6 +19,8 @@ type states struct {
 	KeyHeads, Heads  int    // Heads counts the heads of values
 	KeyDim, ValueDim int
 	Width            int  // of the convolution before the states
+	Mamba            bool // the states are of Mamba-2, not of the gated delta rule
+	Biased           bool // the convolution before these has biases
 	Short            int  // channels of short convolutions in place of states; 0 for states
 	Interleaved      bool // state h uses head h mod KeyHeads of keys, otherwise h/(Heads/KeyHeads)
 	Negated          bool // the file has decays as −e^A, not as A
@@ -36,6 +38,9 @@ func (s *states) config() linattn.Config {
 		ValueDim: s.ValueDim, Rule: linattn.GatedDelta}
 	if s.Interleaved {
 		c.Grouping = linattn.Interleaved
+	}
+	if s.Mamba {
+		c.Rule, c.Scale = linattn.Gated, 1
 	}
 	return c
 }
@@ -144,6 +149,8 @@ func groupRows(groups int, sizes ...int) [][]int {
 // stateful is the buffers of a runner for layers that keep states.
 type stateful struct {
 	mixed, z, beta, decay, outputs []float32
+	values                         []float32 // of Mamba-2, times their steps
+	skip                           []float32 // of the current layer
 	queries                        []int
 }
 
@@ -194,11 +201,16 @@ type layerState struct {
 }
 
 func newKept(l *decoderLayer, s *states) (k layerState, err error) {
-	if l.short != nil {
+	switch {
+	case l.short != nil:
 		k.conv, err = nn.NewConv(l.short.conv)
 		return k, err
+	case l.mamba != nil:
+		k.conv, err = nn.NewConv(l.mamba.conv)
+	default:
+		k.conv, err = nn.NewConv(l.delta.conv)
 	}
-	if k.conv, err = nn.NewConv(l.delta.conv); err == nil {
+	if err == nil {
 		k.state, err = linattn.NewState(s.config())
 	}
 	return k, err

@@ -75,6 +75,7 @@ func TestDraft(t *testing.T) {
 		"llama":   open(func(*fake) {}),
 		"windows": open(func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }),
 		"states":  open(func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }),
+		"Mamba":   open(func(f *fake) { mambaFolder(f, &reference{}) }),
 		"convolutions": open(func(f *fake) {
 			lfm2Folder(f, &reference{})
 			f.config["full_attn_idxs"], f.config["block_auto_adjust_ff_dim"] = []int{1}, false

@@ -105,9 +105,12 @@ func (e *embedder) Work(part int) {
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
 	if r.States.of(i) {
-		if l.short != nil {
+		switch {
+		case l.short != nil:
 			r.shortConv(i, l.short, pieces)
-		} else {
+		case l.mamba != nil:
+			r.mamba(i, l.mamba, pieces)
+		default:
 			r.delta(i, l.delta, pieces)
 		}
 		r.join(l.attentionAfter, l.ffnNorm)

@@ -187,11 +187,11 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 	return c, err
 }
 
-// kvHeads returns the number of heads of keys and values, which layers with a short convolution do
-// not have.
+// kvHeads returns the number of heads of keys and values, which layers with a short convolution or
+// of Mamba do not have.
 func (k *architectureKeys) kvHeads(layers int) (int, error) {
 	const key = "attention.head_count_kv"
-	if !k.of.shortConvs || len(k.KVHeads) != k.Blocks {
+	if !k.of.shortConvs && !k.of.hybrid || len(k.KVHeads) != k.Blocks {
 		return k.KVHeads.of(layers, k.Blocks, key)
 	}
 	with := slices.DeleteFunc(slices.Clone(k.KVHeads), func(n int) bool { return n == 0 })
@@ -224,6 +224,9 @@ func (k *architectureKeys) states(c *config) error {
 	if k.ShortWidth != 0 && !k.of.shortConvs {
 		return fmt.Errorf("shortconv.l_cache is %d, want none for this architecture", k.ShortWidth)
 	}
+	if k.of.hybrid && k.Interval == nil && k.Recurrent == nil && k.Sections == nil {
+		return k.mamba(c)
+	}
 	if !k.of.states {
 		if k.ConvWidth != 0 || k.Inner != 0 || k.StateDim != 0 || k.StateHeads != 0 ||
 			k.KeyHeads != 0 || k.Interval != nil || k.Recurrent != nil || k.Sections != nil {
@@ -250,6 +253,22 @@ func (k *architectureKeys) states(c *config) error {
 		}
 	}
 	return s.check("ssm.conv_kernel", "ssm.state_size", "ssm.inner_size", "ssm.group_count",
+		"ssm.time_step_rank")
+}
+
+// mamba sets which layers are of Mamba: those without heads of keys and values.
+func (k *architectureKeys) mamba(c *config) error {
+	s := states{Layers: make([]bool, c.Layers), Width: k.ConvWidth, KeyDim: k.StateDim,
+		ValueDim: k.Inner / max(k.StateHeads, 1), KeyHeads: k.KeyHeads, Heads: k.StateHeads,
+		Negated: true, Biased: true}
+	for i := range s.Layers {
+		s.Layers[i] = len(k.KVHeads) == k.Blocks && k.KVHeads[i] == 0
+	}
+	if k.Inner != s.ValueDim*s.Heads {
+		return fmt.Errorf("ssm.inner_size is %d, want a multiple of ssm.time_step_rank, %d", k.Inner,
+			k.StateHeads)
+	}
+	return c.mambaShape(s, "ssm.conv_kernel", "ssm.state_size", "ssm.inner_size", "ssm.group_count",
 		"ssm.time_step_rank")
 }
 

@@ -57,10 +57,9 @@ var idleConfig = strictjson.Idle{
 	// of qwen3.5: types of the states in other programs, and layers that guess further tokens
 	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
 	"mtp_use_dedicated_embeddings": nil,
-	// of Granite 4: how it was trained, and the shape of layers of a kind that it must not have here
+	// of Granite 4: how it was trained, and in which pieces other programs compute
 	"init_method": nil, "normalization_function": {`"rmsnorm"`}, "mamba_chunk_size": nil,
-	"mamba_conv_bias": nil, "mamba_d_conv": nil, "mamba_d_head": nil, "mamba_d_state": nil,
-	"mamba_expand": nil, "mamba_n_groups": nil, "mamba_n_heads": nil, "mamba_proj_bias": nil,
+	"mamba_proj_bias": {"false"},
 	// of LFM2: other keys say the same, and how weights were made
 	"block_dim": nil, "conv_dim": nil, "conv_dim_out": nil, "num_heads": nil, "block_norm_eps": nil,
 	"block_mlp_init_scale": nil, "block_out_init_scale": nil, "block_use_xavier_init": nil,

@@ -33,6 +33,7 @@ type decoderLayer struct {
 	share                        weights.Linear // of the gate of attention's output, if that is gated
 	delta                        *delta         // in place of attention; nil for none
 	short                        *shortConv     // likewise
+	mamba                        *mamba         // likewise
 }
 
 // newModel loads a model. Its matrices have a format, or if kind is negative the format of the
@@ -132,6 +133,8 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	switch {
 	case b.States.of(i) && b.States.Short > 0:
 		l.short = b.shortConv(n)
+	case b.States.of(i) && b.States.Mamba:
+		l.mamba = b.mamba(n)
 	case b.States.of(i):
 		l.delta = b.delta(n)
 	default:

@@ -59,6 +59,8 @@ func (r *reference) logits(tokens []int) []float64 {
 		var mixed [][]float64
 		if _, ok := r.f.tensors[at+"linear_attn.out_proj.weight"]; ok {
 			mixed = r.delta(states, at)
+		} else if _, ok := r.f.tensors[at+"mamba.D"]; ok {
+			mixed = r.mamba(states, at)
 		} else if _, ok := r.f.tensors[at+"conv.conv.weight"]; ok {
 			mixed = r.shortConv(states, at)
 		} else {
@@ -272,6 +274,45 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 			}
 		}
 		out = append(out, r.linearMap(all, at+"self_attn.o_proj"))
+	}
+	return out
+}
+
+// mamba is Mamba-2, token by token.
+func (r *reference) mamba(states [][]float64, at string) (out [][]float64) {
+	head := func(name string, h int) float64 { return float64(r.f.tensors[at+"mamba."+name].data[h]) }
+	conv, heads := r.f.tensors[at+"mamba.conv1d.weight"], r.f.tensors[at+"mamba.D"].shape[0]
+	inner := r.f.tensors[at+"mamba.norm.weight"].shape[0]
+	channels, width := conv.shape[0], conv.shape[len(conv.shape)-1]
+	size, value := (channels-inner)/2, inner/heads
+	memory := make([]float64, inner*size)
+	var inputs [][]float64
+	for t, state := range states {
+		all := r.linearMap(r.norm(state, at+"input_layernorm.weight"), at+"mamba.in_proj")
+		inputs = append(inputs, all[inner:inner+channels])
+		x, y := make([]float64, channels), make([]float64, inner)
+		for c := range x {
+			if bias, ok := r.f.tensors[at+"mamba.conv1d.bias"]; ok {
+				x[c] = float64(bias.data[c])
+			}
+			for j := range width {
+				if i := t - width + 1 + j; i >= 0 {
+					x[c] += float64(conv.data[c*width+j]) * inputs[i][c]
+				}
+			}
+			x[c] /= 1 + math.Exp(-x[c])
+		}
+		for c := range inner {
+			h := c / value
+			step := math.Log1p(math.Exp(all[inner+channels+h] + head("dt_bias", h)))
+			for d := range size {
+				m := &memory[c*size+d]
+				*m = *m*math.Exp(step*r.rate(head("A_log", h))) + step*x[c]*x[inner+d]
+				y[c] += *m * x[inner+size+d]
+			}
+			y[c] = (y[c] + head("D", h)*x[c]) * all[c] / (1 + math.Exp(-all[c]))
+		}
+		out = append(out, r.linearMap(r.norm(y, at+"mamba.norm.weight"), at+"mamba.out_proj"))
 	}
 	return out
 }

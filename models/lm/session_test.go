@@ -147,6 +147,7 @@ func sessionKinds(t *testing.T) map[string]string {
 		"llama":   func(*fake) {},
 		"windows": func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") },
 		"states":  func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") },
+		"Mamba":   func(f *fake) { mambaFolder(f, &reference{}) },
 		"convolutions": func(f *fake) {
 			lfm2Folder(f, &reference{})
 			f.config["full_attn_idxs"], f.config["block_auto_adjust_ff_dim"] = []int{1}, false

@@ -36,7 +36,8 @@ type layerNames struct {
 	mixed, z, beta, alpha, qkvz, ba string
 	conv, step, decay               string // with .weight, if the name ends so
 	stateNorm, stateOut             string
-	convIn, convOut                 string // of short convolutions
+	convIn, convOut                 string // of short convolutions; the first also of Mamba
+	convBias, skip                  string // of Mamba
 	// tensors of all experts in MXFP4, in which rows of gate and up alternate
 	microGateUp, microDown string
 }
@@ -74,7 +75,14 @@ var (
 	ggufGLM4Names      = ggufGemmaNames.with(func(n *tensorNames) { n.gateUp = "ffn_up" })
 	graniteHybridNames = folderNames.with(func(n *tensorNames) {
 		n.gateUp, n.gate, n.up = "shared_mlp.input_linear", "", ""
-		n.down = "shared_mlp.output_linear"
+		n.down, n.convIn, n.conv = "shared_mlp.output_linear", "mamba.in_proj", "mamba.conv1d.weight"
+		n.convBias, n.step, n.decay = "mamba.conv1d.bias", "mamba.dt_bias", "mamba.A_log"
+		n.skip, n.stateNorm, n.stateOut = "mamba.D", "mamba.norm", "mamba.out_proj"
+	})
+	ggufGraniteHybridNames = ggufNames.with(func(n *tensorNames) {
+		n.convIn, n.conv, n.convBias = "ssm_in", "ssm_conv1d.weight", "ssm_conv1d.bias"
+		n.step, n.decay, n.skip = "ssm_dt.bias", "ssm_a", "ssm_d"
+		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 	})
 	phiNames = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
