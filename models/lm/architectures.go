@@ -87,6 +87,7 @@ const (
 	manyExperts                // weights add up to 1 in GGUF files; folders have norm_topk_prob
 	biasedExperts              // with biases; in MXFP4 in folders
 	wideExperts                // of the width that networks have elsewhere
+	addedExperts               // and a shared one, all of whose outputs are added
 	sigmoidExperts             // weights are sigmoids; biases that choose are not part of them
 )
 
@@ -255,6 +256,9 @@ var architectures = []architecture{
 			f.MambaConv, f.MambaExpand, f.MambaBias = new(4), new(2), new(true)
 			return f
 		}},
+	{kind: "granitemoehybrid", gguf: "granitehybrid", folder: &graniteMoENames,
+		file: &ggufGraniteMoENames, activation: nn.SiLU, pairs: true, biasKey: true,
+		multipliers: true, hybrid: true, mixture: addedExperts, scoreCap: -1, logitCap: -1},
 	{kind: "lfm2", gguf: "lfm2", folder: &lfm2Names, file: &ggufLFM2Names, activation: nn.SiLU,
 		qkNorm: true, shortConvs: true, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
@@ -321,7 +325,7 @@ func architectureOf(key, value string, names ...func(*architecture) string) (*ar
 		for _, name := range names {
 			n := name(&architectures[i])
 			if n != "" && n == value {
-				return &architectures[i], nil
+				return &architectures[i], nil // the one without experts, if there are two
 			}
 			if n != "" && !slices.Contains(all, n) {
 				all = append(all, n)
@@ -333,10 +337,11 @@ func architectureOf(key, value string, names ...func(*architecture) string) (*ar
 		all[last])
 }
 
-// withExperts returns the kind that has experts of two with the same name in GGUF files.
-func (a *architecture) withExperts() *architecture {
+// withExperts returns the kind that has experts of two with the same name in GGUF files, or in
+// folders.
+func (a *architecture) withExperts(name func(*architecture) string) *architecture {
 	for i := range architectures {
-		if b := &architectures[i]; b.gguf == a.gguf && b.mixture != noExperts {
+		if b := &architectures[i]; name(b) == name(a) && b.mixture != noExperts {
 			return b
 		}
 	}

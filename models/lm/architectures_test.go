@@ -438,6 +438,21 @@ var archCases = []archCase{
 		f.config["mamba_conv_bias"] = false
 	}},
 	{name: "granitehybrid of GGUF", gguf: mambaGGUF},
+	{name: "granitemoehybrid with experts", folder: graniteMoEFolder},
+	{name: "granitehybrid of GGUF with experts", gguf: func(r *reference) *fakeGGUF {
+		f := moeGGUF(r, "granitehybrid", "Q8_0", func(*fakeGGUF) {})
+		f.pair()
+		for key, value := range map[string]any{"feed_forward_length": uint32(32),
+			"expert_shared_feed_forward_length": uint32(96), "expert_feed_forward_length": nil,
+			"embedding_scale": float32(12), "attention.scale": float32(0.25),
+			"residual_scale": float32(0.25), "logit_scale": float32(8),
+			"rope.scaling.finetuned": false} {
+			f.Set("granitehybrid."+key, value)
+		}
+		r.embeddings, r.scalar, r.residual, r.divisor, r.unrotated = 12, 16, 0.25, 8, "all"
+		r.normalized = true
+		return f
+	}},
 	{name: "granite of GGUF", gguf: func(r *reference) *fakeGGUF { return graniteGGUF(r) }},
 	{name: "granite of GGUF without rotations", gguf: func(r *reference) *fakeGGUF {
 		f := graniteGGUF(r)
@@ -732,6 +747,32 @@ func mambaGGUF(r *reference) *fakeGGUF {
 	return f
 }
 
+// graniteMoEFolder has experts, and a network that all tokens use.
+func graniteMoEFolder(f *fake, r *reference) {
+	mambaFolder(f, r)
+	addExperts(f, 5, 16, 24, 0, 1)
+	fuseExperts(f)
+	for i := range 2 {
+		at := fmt.Sprintf("model.layers.%d.", i)
+		for name, shape := range map[string][]int{"gate": {40, 24}, "up": {40, 24}, "down": {24, 40}} {
+			f.add(at+"mlp.shared_experts."+name+"_proj.weight", shape...)
+			f.hide(at + "mlp.shared_experts." + name + "_proj.weight")
+		}
+		f.tensors[at+"shared_mlp.output_linear.weight"] =
+			f.tensors[at+"mlp.shared_experts.down_proj.weight"]
+		for name, to := range map[string]string{"gate.weight": "router.layer.weight",
+			"experts.gate_up_proj": "input_linear.weight",
+			"experts.down_proj":    "output_linear.weight"} {
+			f.tensors[at+"block_sparse_moe."+to] = f.tensors[at+"mlp."+name]
+			f.hide(at + "mlp." + name)
+		}
+	}
+	f.fuse("shared_mlp.input_linear", "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj")
+	f.config["num_local_experts"], f.config["num_experts_per_tok"] = 5, 2
+	f.config["intermediate_size"] = 16
+	r.used, r.normalized = 2, true
+}
+
 func graniteGGUF(r *reference) *fakeGGUF { return graniteOf(r, "granite") }
 
 func graniteOf(r *reference, kind string) *fakeGGUF {
@@ -819,8 +860,10 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 		}
 		if kind == "lfm2moe" {
 			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
-		} else if kind == "glm4moe" {
-			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
+		} else if kind == "glm4moe" || kind == "granitehybrid" {
+			if kind == "glm4moe" {
+				f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
+			}
 			f.tensor(at+"shared_experts.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_experts.up_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_experts.down_proj.weight", one("Q4_0"), 64, 96)
@@ -1361,7 +1404,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{mambas, "mamba_expand", 3, "want a product of mamba_expand times hidden_size, 72"},
 		{mambas, "mamba_d_conv", 0, "mamba_d_conv is 0, want 1 to"},
 		{mambas, "mamba_proj_bias", true, "is true, want false"},
-		{hybrid, "num_local_experts", 4, "is 4, want 0"},
+		{hybrid, "num_local_experts", 4, "num_experts_per_tok is 0, want 1 to"},
+		{hybrid, "num_local_experts", -1, "num_experts is -1 and shared_expert_intermediate_size 40"},
 		{nil, "no_rope_layers", []int{1, 1}, "is [1 1], want no such key for model_type llama"},
 		{nil, "no_rope_layer_interval", 4, "is 4, want no such key for model_type llama"},
 		{smollm3, "no_rope_layer_interval", 0, "is 0 and no_rope_layers has 0 layers, want 1 or more"},
@@ -1427,7 +1471,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"llama", "logit_scale", float32(2), "logit_scale is 2, want it only for granite"},
 		{"granitehybrid", "ssm.inner_size", uint32(7), "is 7, want a multiple of ssm.time_step_rank, 0"},
-		{"granitehybrid", "expert_count", uint32(8), "granitehybrid.expert_count is 8, expert_used"},
+		{"granitehybrid", "expert_count", uint32(8), "granitehybrid.expert_used_count is not there"},
 		{"granite", "residual_scale", float32(-1), "residual_scale is -1, want a number above 0"},
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},

@@ -207,7 +207,10 @@ func (f *configFile) config() (config, error) {
 	if err != nil {
 		return config{}, err
 	}
-	f.of = a
+	if f.of = a; a.hybrid && f.LocalExperts != nil && *f.LocalExperts != 0 {
+		f.of = a.withExperts((*architecture).kindName)
+		a = f.of
+	}
 	if err := f.adjust(); err != nil {
 		return config{}, err
 	}
@@ -239,7 +242,10 @@ func (f *configFile) config() (config, error) {
 // adjust sets what LFM2 and Granite 4 have under names of their own, and the width of networks.
 func (f *configFile) adjust() error {
 	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
-	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, f.SharedWidth, &f.FFN)
+	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, &f.FFN)
+	if f.SharedWidth != nil && f.of.mixture == noExperts {
+		f.FFN = *f.SharedWidth
+	}
 	if f.Adjusted == nil || !*f.Adjusted || !f.of.shortConvs {
 		return nil
 	}
@@ -438,10 +444,7 @@ func (f *configFile) hybrid(c *config) error {
 				attentionLayer)
 		}
 	}
-	if f.LayerTypes = nil; *cmp.Or(f.LocalExperts, none) != 0 {
-		return fmt.Errorf("num_local_experts is %d, want 0", *f.LocalExperts)
-	}
-	if f.PositionsBy == nil || *f.PositionsBy != "rope" {
+	if f.LayerTypes = nil; f.PositionsBy == nil || *f.PositionsBy != "rope" {
 		c.unrotate(1)
 	}
 	if slices.Contains(s.Layers, true) && heads*dim != inner {
@@ -465,7 +468,7 @@ func (f *configFile) experts(c *config) error {
 	if f.LocalExperts != nil && f.of.mixture == manyExperts {
 		e.Count = *f.LocalExperts
 	}
-	e.FFN, e.Shared = *cmp.Or(f.ExpertFFN, &f.FFN), *cmp.Or(f.SharedFFN, none)
+	e.FFN, e.Shared = *cmp.Or(f.ExpertFFN, &f.FFN), *cmp.Or(f.SharedFFN, f.SharedWidth, none)
 	e.Normalized = *cmp.Or(f.Normalized, new(f.of.mixture >= biasedExperts))
 	c.Limit = float32(*cmp.Or(f.Limit, &f.of.limit))
 	c.Alpha = float32(*cmp.Or(f.Alpha, &f.of.alpha))

@@ -134,7 +134,7 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 	var k architectureKeys
 	l.Metadata(name, &k, idleArchitecture)
 	if k.of = a; k.Experts > 0 {
-		k.of = a.withExperts()
+		k.of = a.withExperts((*architecture).ggufName)
 	}
 	l.CheckMetadata(idleElsewhere)
 	c, err := k.config(len(v.Tokens))
@@ -297,11 +297,16 @@ func (k *architectureKeys) experts(c *config) error {
 	if kind == wideExperts {
 		e.FFN = c.FFN
 	}
+	if kind == addedExperts && k.ExpertFFN == 0 {
+		e.FFN = c.FFN
+	}
 	if kind == wideExperts && k.ExpertFFN != 0 {
 		return fmt.Errorf("expert_feed_forward_length is %d, want 0", k.ExpertFFN)
 	}
 	e.Normalized = kind != sharedExperts || k.of.states
-	if kind == sharedExperts {
+	if kind == addedExperts {
+		e.Shared = k.SharedFFN
+	} else if kind == sharedExperts {
 		e.Shared = cmp.Or(k.SharedFFN, c.FFN)
 	} else if k.SharedFFN != 0 {
 		return fmt.Errorf("expert_shared_feed_forward_length is %d, want 0", k.SharedFFN)

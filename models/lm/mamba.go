@@ -84,9 +84,10 @@ func (r *runner) mamba(i int, m *mamba, pieces []piece) {
 	k := attn.Rows(s.mixed[inner:], 1, rows, shape.KeyHeads, shape.KeyDim, all.D)
 	q := attn.Rows(s.mixed[inner+shape.KeyHeads*shape.KeyDim:], 1, rows, shape.KeyHeads, shape.KeyDim,
 		all.D)
-	r.try(linattn.AppendStates(r.pool, attn.BLHD(s.outputs, 1, rows, shape.Heads, shape.ValueDim), q, k,
-		attn.BLHD(s.values, 1, rows, shape.Heads, shape.ValueDim),
-		attn.BLHD(s.decay, 1, rows, shape.Heads, 1), attn.Tensor{}, kept, s.queries))
+	dst := attn.BLHD(s.outputs, 1, rows, shape.Heads, shape.ValueDim)
+	v := attn.BLHD(s.values, 1, rows, shape.Heads, shape.ValueDim)
+	r.try(linattn.AppendStates(r.pool, dst, q, k, v, attn.BLHD(s.decay, 1, rows, shape.Heads, 1),
+		attn.Tensor{}, kept, s.queries))
 	if s.skip = m.skip; r.err == nil {
 		r.try(r.pool.Run(rows, (*skipper)(r)))
 	}

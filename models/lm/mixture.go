@@ -42,9 +42,10 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	// A step of one token reads only some of them.
 	b.unread += (b.Packed - before) / e.Count * (e.Count - e.Used)
 	if e.Shared > 0 {
+		parts := b.parts(n.sharedGateUp, []string{n.sharedGate, n.sharedUp}, e.Shared, e.Shared)
 		m.shared = &decoderLayer{
-			gate: b.linear(b.part(n.sharedGate, e.Shared), b.Dim, false),
-			up:   b.linear(b.part(n.sharedUp, e.Shared), b.Dim, false),
+			gate: b.linear(parts[0], b.Dim, false),
+			up:   b.linear(parts[1], b.Dim, false),
 			down: b.linear(b.part(n.sharedDown, b.Dim), e.Shared, false),
 		}
 		if n.share != "" {

@@ -146,6 +146,9 @@ func (r *reference) mixture(x []float64, at string) []float64 {
 			y = sum(y, times(r.gated(x, fmt.Sprintf("%sexperts.%d.", at, i)), p[i]/total))
 		}
 	}
+	if _, ok := r.f.tensors[at+"shared_experts.gate_proj.weight"]; ok {
+		y = sum(y, r.gated(x, at+"shared_experts."))
+	}
 	if _, ok := r.f.tensors[at+"shared_expert_gate.weight"]; ok {
 		share := 1 / (1 + math.Exp(-r.linearMap(x, at+"shared_expert_gate")[0]))
 		y = sum(y, times(r.gated(x, at+"shared_expert."), share))

@@ -31,6 +31,7 @@ type layerNames struct {
 	choice            string // biases that choose experts, with .weight or .bias
 	// of an expert that all tokens use, and of its weight
 	sharedGate, sharedUp, sharedDown, share string
+	sharedGateUp                            string // one tensor of the first two
 	// of layers that keep states: queries, keys and values; gates; the rates of writing and of decay.
 	// qkvz and ba are tensors of several of these, one group of heads after another
 	mixed, z, beta, alpha, qkvz, ba string
@@ -106,20 +107,23 @@ var (
 		n.router, n.gates = "block_sparse_moe.gate", "block_sparse_moe.experts.%d.w1"
 		n.ups, n.downs = "block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
 	})
-	ggufMoENames = ggufNames.with(func(n *tensorNames) {
-		n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
-			"ffn_down_exps"
-		n.gateUps = "ffn_gate_up_exps.weight"
-		n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
-		n.share, n.factors = "ffn_gate_inp_shexp", ""
-	})
-	glmMoENames = qwenMoENames.with(func(n *tensorNames) {
+	ggufMoENames = ggufNames.with(ggufExperts).with(func(n *tensorNames) { n.factors = "" })
+	glmMoENames  = qwenMoENames.with(func(n *tensorNames) {
 		n.sharedGate, n.sharedUp = "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"
 		n.sharedDown, n.share = "mlp.shared_experts.down_proj", ""
 		n.choice = "mlp.gate.e_score_correction_bias"
 	})
 	ggufGLMMoENames = ggufMoENames.with(func(n *tensorNames) {
 		n.ffnNorm, n.share, n.choice = "post_attention_norm", "", "exp_probs_b.bias"
+	})
+	graniteMoENames = graniteHybridNames.with(func(n *tensorNames) {
+		n.router, n.gateUps = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear.weight"
+		n.gates, n.ups = "block_sparse_moe.%d.gate", "block_sparse_moe.%d.up" // of random models
+		n.downs, n.allDowns = "block_sparse_moe.%d.down", "block_sparse_moe.output_linear.weight"
+		n.sharedGateUp, n.sharedDown = "shared_mlp.input_linear", "shared_mlp.output_linear"
+	})
+	ggufGraniteMoENames = ggufGraniteHybridNames.with(ggufExperts).with(func(n *tensorNames) {
+		n.share = ""
 	})
 	gptOSSNames = folderNames.with(func(n *tensorNames) {
 		n.gates = "mlp.experts.%d.gate_proj" // of random models, as are the next two
@@ -179,6 +183,15 @@ func folderShort(n *tensorNames) {
 func ggufShort(n *tensorNames) {
 	n.norm = "token_embd_norm"
 	n.convIn, n.conv, n.convOut = "shortconv.in_proj", "shortconv.conv.weight", "shortconv.out_proj"
+}
+
+// ggufExperts sets the names of experts in GGUF files.
+func ggufExperts(n *tensorNames) {
+	n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
+		"ffn_down_exps"
+	n.gateUps = "ffn_gate_up_exps.weight"
+	n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
+	n.share = "ffn_gate_inp_shexp"
 }
 
 // folderStates sets the names of layers that keep states.
