@@ -250,7 +250,7 @@ func (f *configFile) adjust() error {
 		return nil
 	}
 	by, multiple := *cmp.Or(f.Multiplier, new(1.0)), *cmp.Or(f.Multiple, new(0))
-	if !(by > 0 && by <= 1e3) || multiple < 1 || multiple > 1<<20 || f.FFN > 1<<24 {
+	if !(by > 0 && by*float64(f.FFN) <= 1<<24) || multiple < 1 || multiple > 1<<20 || f.FFN > 1<<24 {
 		return fmt.Errorf("block_ffn_dim_multiplier is %v, block_multiple_of %d and the width of "+
 			"networks %d, want a number above 0, 1 or more, and at most %d", by, multiple, f.FFN, 1<<24)
 	}
@@ -429,7 +429,8 @@ func (f *configFile) scores(c *config) error {
 // hybrid sets which layers are Mamba layers, and which rotate.
 func (f *configFile) hybrid(c *config) error {
 	none := new(0)
-	heads, inner := *cmp.Or(f.MambaHeads, none), *cmp.Or(f.MambaExpand, none)*c.Dim
+	heads, expand := *cmp.Or(f.MambaHeads, none), *cmp.Or(f.MambaExpand, none)
+	inner := min(max(expand, 0), 1<<6) * c.Dim
 	dim := *cmp.Or(f.MambaDim, new(inner/max(heads, 1)))
 	s := states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.MambaConv, none),
 		KeyDim: *cmp.Or(f.MambaState, none), ValueDim: dim, KeyHeads: *cmp.Or(f.MambaGroups, none),
@@ -521,9 +522,10 @@ func (f *configFile) sigmoids(c *config) error {
 	switch {
 	case groups != 1 || used != 1:
 		return fmt.Errorf("n_group is %d and topk_group %d, want 1", groups, used)
-	case first < 0 || shared < 0 || shared > 1<<10 || c.Further < 0 || c.Further > 1<<10:
+	case first < 0 || shared < 0 || shared > 1<<6 || c.Further < 0 || c.Further > 1<<10:
 		return fmt.Errorf("layers without experts are %d, n_shared_experts %d and "+
-			"num_nextn_predict_layers %d, want 0 or more", first, shared, c.Further)
+			"num_nextn_predict_layers %d, want 0 or more, and at most 64 shared ones", first, shared,
+			c.Further)
 	}
 	c.Experts.Shared = shared * c.Experts.FFN
 	if err := c.weighBySigmoids(f.of, "routed_scaling_factor", by, first); err != nil {

@@ -329,7 +329,7 @@ func (k *architectureKeys) sigmoids(c *config) error {
 	}
 	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Choosing: true,
 		Normalized: *cmp.Or(k.Normalized, new(!k.of.glmExperts)), Shared: k.SharedCount * k.ExpertFFN}
-	if k.Gating != 0 && k.Gating != 2 || k.SharedCount < 0 || k.SharedCount > 1<<10 ||
+	if k.Gating != 0 && k.Gating != 2 || k.SharedCount < 0 || k.SharedCount > 1<<6 ||
 		k.SharedCount > 0 && !k.of.glmExperts || k.FirstDense < 0 || k.SharedFFN != 0 {
 		return fmt.Errorf("expert_gating_func is %d, expert_shared_count %d, leading_dense_block_count "+
 			"%d and expert_shared_feed_forward_length %d, want 2, 0 or more, for lfm2moe no shared ones, "+
