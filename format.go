@@ -86,6 +86,24 @@ const (
 	Q1_0 BlockType = BlockType(blocks.Q1_0)
 	// Q2_0 has blocks of 64 of −1 to 2 with one scale: 2.25 bits a weight.
 	Q2_0 BlockType = BlockType(blocks.Q2_0)
+	// IQ2_XXS has blocks of 256: the entries of a book of 256 of eight numbers of 8, 25 and 43, signs,
+	// and a scale of 4 bits for each 32: 2.06 bits a weight.
+	IQ2_XXS BlockType = BlockType(blocks.IQ2_XXS)
+	// IQ2_XS has those blocks with a book of 512, and a scale for each 16: 2.3 bits a weight.
+	IQ2_XS BlockType = BlockType(blocks.IQ2_XS)
+	// IQ2_S has those blocks with a book of 1024, and a scale for each 16: 2.6 bits a weight.
+	IQ2_S BlockType = BlockType(blocks.IQ2_S)
+	// IQ3_XXS has blocks of 256: the entries of a book of 256 of four numbers of 4 to 62, signs, and a
+	// scale of 4 bits for each 32: 3.06 bits a weight.
+	IQ3_XXS BlockType = BlockType(blocks.IQ3_XXS)
+	// IQ3_S has those blocks with a book of 512 of odd numbers of 1 to 15: 3.4 bits a weight, 3.6 in
+	// memory.
+	IQ3_S BlockType = BlockType(blocks.IQ3_S)
+	// IQ1_S has blocks of 256: the entries of a book of 2048 of eight of −1, 0 and 1, moved by an
+	// eighth, and a scale of 3 bits for each 32: 1.6 bits a weight.
+	IQ1_S BlockType = BlockType(blocks.IQ1_S)
+	// IQ1_M has those blocks with a scale for each 16: 1.75 bits a weight, 1.8 in memory.
+	IQ1_M BlockType = BlockType(blocks.IQ1_M)
 )
 
 // String returns the name of the type.

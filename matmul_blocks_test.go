@@ -218,7 +218,7 @@ func TestBlockProductsAreAccurate(t *testing.T) {
 		data := fileOfBlocks(r, typ, cols, inner)
 		for at := 0; at < len(data); at += traitsOf(typ).Bytes { // of like size
 			for _, s := range blockstest.ScaleBytes(blocks.Type(typ)) {
-				binary.LittleEndian.PutUint16(data[at+s:], f32.ToF16(0.01+0.01*r.Float32()))
+				blockstest.PutScale(blocks.Type(typ), data[at:], s, f32.ToF16(0.01+0.01*r.Float32()))
 			}
 			for i := range map[BlockType]int{MXFP4: 1, NVFP4: 4}[typ] {
 				data[at+i] = byte(120 + r.IntN(2))
@@ -362,7 +362,7 @@ func TestPackBlocksRefusesScales(t *testing.T) {
 				data[0] = byte(127 + scale%129)
 				return
 			}
-			binary.LittleEndian.PutUint16(data, scale)
+			blockstest.PutScale(blocks.Type(typ), data, 0, scale)
 		}
 		places := blockstest.ScaleBytes(blocks.Type(typ))
 		switch typ {

@@ -15,7 +15,10 @@ import (
 const blockUnpacked = 32 * panel
 
 var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, offsetSums: 2,
-	scaledSums: 2, pairsSums: 3, floatsSums: 2}
+	scaledSums: 2, pairsSums: 3, floatsSums: 2, oddSums: 3}
+
+// apart reports whether sums of halves meet as floats.
+func (s blockSums) apart() bool { return s == halvesSums || s == oddSums }
 
 func (s blockSums) size() int { return blockUnpacked + blockVectors[s]*panelBytes }
 
@@ -50,6 +53,9 @@ func blockKernels() {
 // two. Only the sums of most types have tiles of more than 8 rows: the others are a few per cent
 // slower without, and shorter. Callers have multiples of 4 rows; blocks_few.go handles the rest.
 func (s blockSums) sizes() tileSizes {
+	if s == oddSums { // which no kernel of few rows has
+		return tileSizes{1, 4, 8}
+	}
 	if s == plainSums || s == minimaSums {
 		return tileSizes{4, 8, 12}
 	}
@@ -110,7 +116,7 @@ func (t *blockTile) acc(i int) reg.VecPhysical { return zmm[t.rows+i] }
 
 // free are registers that no sum is in.
 func (t *blockTile) free() []reg.VecPhysical {
-	if t.sums == halvesSums {
+	if t.sums.apart() {
 		return zmm[3*t.rows:]
 	}
 	return zmm[2*t.rows:]
@@ -165,7 +171,7 @@ func (t *blockTile) scales(w reg.Register, i int) Mem {
 // block adds a block.
 func (t *blockTile) block(w reg.Register) {
 	switch t.sums {
-	case halvesSums:
+	case halvesSums, oddSums:
 		t.products(w, 0, 4, blockRowHalf)
 		free := t.free()
 		VMOVUPS(t.scales(w, 1), free[1])
@@ -268,6 +274,9 @@ func (t *blockTile) products(w reg.Register, first, end, start int) {
 			VPXORD(t.acc(i), t.acc(i), t.acc(i))
 		} else {
 			VPBROADCASTD(avx512Row(i, aStride, start), t.acc(i))
+			if t.sums == oddSums { // 128 was added, not 32
+				VPSLLD(Imm(2), t.acc(i), t.acc(i))
+			}
 		}
 	}
 	for g := first; g < end; g++ {

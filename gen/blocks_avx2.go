@@ -29,7 +29,12 @@ type blockSums8 struct {
 // sizes returns the number of rows of a tile: each needs two vectors of sums, and two more if there
 // are several words. Callers have multiples of it; blocks_few.go handles the rest.
 func (s *blockSums8) sizes() tileSizes {
-	if s.words == 8 || s.words == 1 || s.words == 0 && s.sums != halvesSums {
+	switch {
+	case s.sums == oddSums && s.words == 1:
+		return tileSizes{1, 4}
+	case s.sums == oddSums:
+		return tileSizes{1, 3}
+	case s.words == 8 || s.words == 1 || s.words == 0 && s.sums != halvesSums:
 		return tileSizes{4}
 	}
 	return tileSizes{3}
@@ -71,7 +76,7 @@ func (t *blockTile8) word(i, v int) reg.VecPhysical {
 
 // free are registers that no sum is in.
 func (t *blockTile8) free() []reg.VecPhysical {
-	if t.words == 8 || t.words == 1 || t.words == 0 && t.sums != halvesSums {
+	if t.words == 8 || t.words == 1 || t.words == 0 && !t.sums.apart() {
 		return ymm[2*t.rows:]
 	}
 	return ymm[4*t.rows:]
@@ -135,7 +140,7 @@ func (t *blockTile8) emit(blocks Mem) {
 const sumBias = 0x4b400000 // 3·2²²
 
 // biased reports whether they do: sums of halves leave no register for the bits.
-func (t *blockTile8) biased() bool { return t.words == 0 && t.sums != halvesSums }
+func (t *blockTile8) biased() bool { return t.words == 0 && !t.sums.apart() }
 
 func (t *blockTile8) bias() reg.VecPhysical { return ymm[len(ymm)-1] }
 
@@ -157,7 +162,7 @@ func (t *blockTile8) dotProducts(w reg.Register) {
 			t.add(w, half)
 		}
 		return
-	case halvesSums:
+	case halvesSums, oddSums:
 		t.dots(w, 0, 4, blockRowHalf)
 		scale := t.free()[0]
 		for v := range 2 {
@@ -197,6 +202,9 @@ func (t *blockTile8) dots(w reg.Register, first, end, start int) {
 			VPADDD(t.bias(), sum, sum)
 		default:
 			VPBROADCASTD(avx512Row(i, aStride, start), sum)
+		}
+		if t.sums == oddSums { // 128 was added, not 32
+			VPSLLD(Imm(2), sum, sum)
 		}
 		VMOVDQA(sum, t.acc(i, 1))
 	}
@@ -289,6 +297,12 @@ func (t *blockTile8) signed(w reg.Register) {
 	free := t.free()
 	weights, magnitudes, row, product, ones := free[:2], free[2:4], free[4], free[5], free[6]
 	VPBROADCASTD(u32(wordOnes), ones)
+	factor := func(g, v int) Op {
+		if t.sums == oddSums {
+			return t.scales(w, 1+g/4, v)
+		}
+		return ones
+	}
 	for g := range 8 {
 		for v, x := range weights {
 			VMOVDQU(Mem{Base: w, Disp: g*panelBytes + v*vector}, x)
@@ -300,10 +314,10 @@ func (t *blockTile8) signed(w reg.Register) {
 				VPSIGNB(x, row, product)
 				VPMADDUBSW(product, magnitudes[v], product)
 				if g == 0 {
-					VPMADDWD(ones, product, t.acc(i, v))
+					VPMADDWD(factor(g, v), product, t.acc(i, v))
 					continue
 				}
-				VPMADDWD(ones, product, product)
+				VPMADDWD(factor(g, v), product, product)
 				VPADDD(product, t.acc(i, v), t.acc(i, v))
 			}
 		}
@@ -325,7 +339,7 @@ func (t *blockTile8) add(w reg.Register, half int) {
 		VBROADCASTSS(avx512Row(i, aStride, blockRowScale), a)
 		for v := range 2 {
 			sum := t.acc(i, v)
-			if t.words > 0 || t.sums != halvesSums { // which are floats already
+			if t.words > 0 || !t.sums.apart() { // which are floats already
 				t.floats(sum)
 			}
 			switch {

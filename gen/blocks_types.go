@@ -23,6 +23,7 @@ const (
 	// d, dmin, pairs of minima; the bytes are multiplied by their scales
 	pairsSums  = blockSums(blocks.Pairs)
 	floatsSums = blockSums(blocks.Floats) // d of each half
+	oddSums    = blockSums(blocks.Odd)    // as halvesSums, of bytes with 128 added, or with sign
 )
 
 // multiplyVNNI are products of many rows by unpacked blocks with VNNI. Tiles of AMX are in
@@ -38,6 +39,7 @@ var multiplyVNNI = []struct {
 	{scaledSums, "multiplyScaledVNNIAVX512", "multiplyScaledVNNISIMD"},
 	{pairsSums, "multiplyPairsVNNIAVX512", "multiplyPairsVNNISIMD"},
 	{floatsSums, "multiplyFloatsVNNIAVX512", "multiplyFloatsVNNISIMD"},
+	{oddSums, "multiplyOddVNNIAVX512", "multiplyOddVNNISIMD"},
 }
 
 // multiplyAVX2 are the kernels for many rows with AVX2. A type uses the first kernel with its sums
@@ -53,6 +55,7 @@ var multiplyAVX2 = []blockSums8{
 	{"multiplyScaledSIMD", scaledSums, 1, 0},
 	{"multiplyPairsSIMD", pairsSums, 2, 0},
 	{"multiplyFloatsSIMD", floatsSums, 4, 3},
+	{"multiplyOddSIMD", oddSums, 1, 0},
 }
 
 // blockForm is how blocks of a type lie in a panel (internal/blocks).

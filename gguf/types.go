@@ -67,7 +67,8 @@ var blockTypes = map[Type]attn.BlockType{Q4_0: attn.Q4_0, Q4_1: attn.Q4_1, Q5_0:
 	Q5_1: attn.Q5_1, Q8_0: attn.Q8_0, Q2_K: attn.Q2_K, Q3_K: attn.Q3_K, Q4_K: attn.Q4_K,
 	Q5_K: attn.Q5_K, Q6_K: attn.Q6_K, IQ4_NL: attn.IQ4_NL, IQ4_XS: attn.IQ4_XS, MXFP4: attn.MXFP4,
 	NVFP4: attn.NVFP4, TQ1_0: attn.TQ1_0, TQ2_0: attn.TQ2_0, Q1_0: attn.Q1_0,
-	Q2_0: attn.Q2_0}
+	Q2_0: attn.Q2_0, IQ2_XXS: attn.IQ2_XXS, IQ2_XS: attn.IQ2_XS, IQ2_S: attn.IQ2_S,
+	IQ3_XXS: attn.IQ3_XXS, IQ3_S: attn.IQ3_S, IQ1_S: attn.IQ1_S, IQ1_M: attn.IQ1_M}
 
 // types has the other types.
 var types = map[Type]traits{
@@ -75,20 +76,13 @@ var types = map[Type]traits{
 	F16:  {"F16", 1, 2, attn.BlockF16, modelfile.FromF16},
 	BF16: {"BF16", 1, 2, attn.BlockBF16, modelfile.FromBF16},
 
-	Q8_1:    {name: "Q8_1", elements: 32, bytes: 36},
-	Q8_K:    {name: "Q8_K", elements: 256, bytes: 292},
-	IQ2_XXS: {name: "IQ2_XXS", elements: 256, bytes: 66},
-	IQ2_XS:  {name: "IQ2_XS", elements: 256, bytes: 74},
-	IQ3_XXS: {name: "IQ3_XXS", elements: 256, bytes: 98},
-	IQ1_S:   {name: "IQ1_S", elements: 256, bytes: 50},
-	IQ3_S:   {name: "IQ3_S", elements: 256, bytes: 110},
-	IQ2_S:   {name: "IQ2_S", elements: 256, bytes: 82},
-	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
-	I8:      {name: "I8", elements: 1, bytes: 1},
-	I16:     {name: "I16", elements: 1, bytes: 2},
-	I32:     {name: "I32", elements: 1, bytes: 4},
-	I64:     {name: "I64", elements: 1, bytes: 8},
-	F64:     {name: "F64", elements: 1, bytes: 8},
+	Q8_1: {name: "Q8_1", elements: 32, bytes: 36},
+	Q8_K: {name: "Q8_K", elements: 256, bytes: 292},
+	I8:   {name: "I8", elements: 1, bytes: 1},
+	I16:  {name: "I16", elements: 1, bytes: 2},
+	I32:  {name: "I32", elements: 1, bytes: 4},
+	I64:  {name: "I64", elements: 1, bytes: 8},
+	F64:  {name: "F64", elements: 1, bytes: 8},
 }
 
 // traits returns the type's properties, and whether it is known.
@@ -128,10 +122,7 @@ func BlockTypeOf(t Type) (attn.BlockType, error) {
 
 // why returns the reason that products by a type are unsupported, for errors, or "".
 func (t Type) why() string {
-	switch t {
-	case IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S:
-		return ": its weights are looked up in codebooks, which attn does not have"
-	case Q8_1, Q8_K:
+	if t == Q8_1 || t == Q8_K {
 		return ": it is one of inputs, not of weights"
 	}
 	return ""

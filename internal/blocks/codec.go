@@ -48,6 +48,10 @@ func Restore(t Type, block, packed []byte, c int) {
 	clear(block)
 	for i := range scalings[of.Scaling].halves {
 		d := packed[2*(Outputs*i+c):][:2]
+		if of.Codes == Indices {
+			of.fileD(block, binary.LittleEndian.Uint16(d))
+			break
+		}
 		if of.PowerOf2 {
 			block[of.At.D] = exponentOf(binary.LittleEndian.Uint16(d))
 			break
@@ -57,6 +61,12 @@ func Restore(t Type, block, packed []byte, c int) {
 	packed = packed[of.Header():]
 	for i := range of.parts() {
 		part := packed[i*of.Part():]
+		if of.Codes == Indices {
+			var x indices
+			of.packedIndices(&x, part, c)
+			of.fileIndices(block, &x, i)
+			continue
+		}
 		if of.Scales() > 0 {
 			of.fileScales(block[of.At.Scales:], part, c, i)
 		}
@@ -219,6 +229,12 @@ func FaultOfScale(t Type, block []byte) string {
 			if e > maxFloat {
 				return fmt.Sprintf("the byte of scale %d is %#02x, want 0x00 to %#02x", i, e, maxFloat)
 			}
+		}
+		return ""
+	}
+	if of.Codes == Indices {
+		if d := of.dOf(block); !finiteF16(d) {
+			return fmt.Sprintf("the scale d is %v, want a finite number", f32.FromF16(d))
 		}
 		return ""
 	}

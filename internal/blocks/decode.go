@@ -39,6 +39,9 @@ func (x *decoder) block(dst []float32, block []byte) {
 	case x.Codes == EightBits:
 		x.bytes(dst, codes, x.half(block[x.At.D:]))
 		return
+	case x.Codes == Indices:
+		x.indices(dst, block)
+		return
 	case x.Codes == FourBits && x.Scaling == One:
 		x.nibbles(dst, codes[:Inputs/2], x.half(block[x.At.D:]))
 		return
@@ -111,6 +114,20 @@ func (x *decoder) bytes(to []float32, codes []byte, d float32) {
 	to = to[:Inputs]
 	for j, n := range codes[:Inputs] {
 		to[j] = d * float32(int8(n))
+	}
+}
+
+// indices decodes a block of indices.
+func (x *decoder) indices(dst []float32, block []byte) {
+	var n Numbers
+	d := f32.FromF16(x.dOf(block)) * x.Unit()
+	for i := range x.Inputs / Inputs {
+		from := x.indicesOf(block, i)
+		x.numbers(&n, &from)
+		for j := range Inputs {
+			scale := d * float32(n.Scales[j/16])
+			dst[i*Inputs+j] = scale * float32(int8(n.Bytes[j/8]>>(j%8*8)))
+		}
 	}
 }
 

@@ -14,6 +14,7 @@
 //	Halves   d as F16; 16 scales of the first half of the inputs and 16 of the second
 //	Pairs    d and dmin as F16; 16 bytes of each half, each a scale below a minimum
 //	Floats   16 scales of each half
+//	Odd      d as F16; the scales lie with the codes
 //
 // Scales are the factors of d, without an offset. Codes are words of four bytes; word i of output c
 // is at 4·(16·i + c), so four consecutive inputs are adjacent, as in groups of I8. [Codes] says
@@ -28,6 +29,7 @@
 //	TwoBits    two words of pairs of bits, as in SixBits
 //	ThreeBits  likewise, and a word of third bits, as of fifth ones
 //	OneBit     a word of bits, as of fifth ones
+//	Indices    for each 32 inputs 16 single bytes, or more, and words: the file's, see indicesOf
 //	Trits      for all 256 inputs the file's bytes with 128 added, in 13 words
 package blocks
 

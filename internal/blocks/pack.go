@@ -37,7 +37,7 @@ func (of *Traits) clear(to []byte, c int) {
 			to[Outputs*i+c] = 0
 		}
 		to = to[of.Scales():]
-		for i := range wordsOf[of.Codes] {
+		for i := range of.words() / (4 * Outputs) {
 			clear(to[4*(Outputs*i+c):][:4])
 		}
 		to = to[of.words():]
@@ -84,7 +84,11 @@ type packing struct {
 func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 	ok = p.packHeader(to, c, a, b)
 	part := to[p.header:]
-	if p.scales > 0 {
+	switch {
+	case p.Codes == Indices:
+		p.packIndices(part, c, a, b)
+		return ok
+	case p.scales > 0:
 		ok = p.packScales(part, c, a, b) && ok
 	}
 	to = part[p.scales+4*c:]
@@ -148,6 +152,10 @@ func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
 		return max(a, b) <= maxExponent
 	case p.header == 0:
 		return true
+	case p.Codes == Indices:
+		x, y := p.dOf(a), p.dOf(b)
+		putTwo(to, x, y)
+		return finiteF16(x) && finiteF16(y)
 	}
 	a, b = a[p.At.D:], b[p.At.D:]
 	ok = packHalf(to, a, b)

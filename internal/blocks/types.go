@@ -26,6 +26,13 @@ const (
 	TQ2_0
 	Q1_0
 	Q2_0
+	IQ2_XXS
+	IQ2_XS
+	IQ2_S
+	IQ3_XXS
+	IQ3_S
+	IQ1_S
+	IQ1_M
 )
 
 // Codes is the layout of the integers of weights in words.
@@ -38,8 +45,9 @@ const (
 	SixBits
 	TwoBits
 	ThreeBits
-	Trits  // five in a byte, as powers of 3
-	OneBit // of integers 0 and 2
+	Trits   // five in a byte, as powers of 3
+	OneBit  // of integers 0 and 2
+	Indices // of entries of a book, with the scales and signs
 )
 
 // wordsOf is the number of words of 32 inputs of an output; for Trits, of 256 inputs.
@@ -60,11 +68,12 @@ const (
 	Halves                // d, and signed scales of each 16 inputs
 	Pairs                 // d and dmin; for each 16 inputs a scale below a minimum, of 4 bits each
 	Floats                // no halves; for each 16 inputs d itself, a number of 8 bits
+	Odd                   // d, and odd scales of each 16 inputs, which lie with the codes
 )
 
 // scalings has the numbers of halves for all inputs and of bytes for 32 inputs, for an output.
 var scalings = [...]struct{ halves, bytes int }{One: {1, 0}, Offset: {2, 0}, Scaled: {1, 1},
-	Minima: {2, 2}, Halves: {1, 2}, Pairs: {2, 2}, Floats: {0, 2}}
+	Minima: {2, 2}, Halves: {1, 2}, Pairs: {2, 2}, Floats: {0, 2}, Odd: {1, 0}}
 
 // Levels are the values of codes of four bits.
 type Levels [16]int8
@@ -91,6 +100,7 @@ type Traits struct {
 	PowerOf2 bool // d is the exponent of a power of 2, in a byte
 	SixBits  bool // scales have six bits, two of which are stored separately
 	Shared   bool // each 32 bytes of nibbles are 64 inputs, the lower nibbles the first 32
+	Book     Book // of indices
 	InOrder  bool // the codes of consecutive inputs share a byte, the first one's in its lowest bits
 }
 
@@ -142,6 +152,20 @@ var types = [...]Traits{
 		At: Offsets{Codes: 2}, InOrder: true},
 	Q2_0: {Name: "Q2_0", Inputs: 64, Bytes: 18, Packed: 288, Codes: TwoBits, Less: 1,
 		At: Offsets{Codes: 2}, InOrder: true},
+	IQ2_XXS: {Name: "IQ2_XXS", Inputs: 256, Bytes: 66, Packed: 1056, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ2XXS, At: Offsets{Codes: 2}},
+	IQ2_XS: {Name: "IQ2_XS", Inputs: 256, Bytes: 74, Packed: 1184, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ2XS, At: Offsets{Codes: 2, Scales: 66}},
+	IQ2_S: {Name: "IQ2_S", Inputs: 256, Bytes: 82, Packed: 1312, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ2S, At: Offsets{Codes: 2, Scales: 74, Upper: 66}},
+	IQ3_XXS: {Name: "IQ3_XXS", Inputs: 256, Bytes: 98, Packed: 1568, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ3XXS, At: Offsets{Codes: 2, Scales: 66}},
+	IQ3_S: {Name: "IQ3_S", Inputs: 256, Bytes: 110, Packed: 1824, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ3S, At: Offsets{Codes: 2, Scales: 106, Upper: 66}},
+	IQ1_S: {Name: "IQ1_S", Inputs: 256, Bytes: 50, Packed: 800, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ1S, At: Offsets{Codes: 2, Upper: 34}},
+	IQ1_M: {Name: "IQ1_M", Inputs: 256, Bytes: 56, Packed: 928, Codes: Indices, Scaling: Odd,
+		Book: bookOfIQ1M, At: Offsets{Scales: 48, Upper: 32}},
 }
 
 // Last is the type with the largest value.
@@ -160,7 +184,12 @@ func (t Type) Traits() *Traits { return &types[t] }
 func (of *Traits) Header() int { return 2 * Outputs * scalings[of.Scaling].halves }
 
 // Scales returns the bytes of scales of each 32 inputs, before their words.
-func (of *Traits) Scales() int { return Outputs * scalings[of.Scaling].bytes }
+func (of *Traits) Scales() int {
+	if of.Codes == Indices {
+		return Outputs * bookForms[of.Book].bytes
+	}
+	return Outputs * scalings[of.Scaling].bytes
+}
 
 // Part returns the bytes of each 32 inputs of a packed block, after the header. Trits of all inputs
 // are one part.
@@ -172,7 +201,12 @@ func (of *Traits) Part() int {
 }
 
 // words returns the bytes of the codes of a part, or of Trits.
-func (of *Traits) words() int { return 4 * Outputs * wordsOf[of.Codes] }
+func (of *Traits) words() int {
+	if of.Codes == Indices {
+		return 4 * Outputs * bookForms[of.Book].words
+	}
+	return 4 * Outputs * wordsOf[of.Codes]
+}
 
 // parts returns the number of parts after the header.
 func (of *Traits) parts() int {

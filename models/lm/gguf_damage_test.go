@@ -121,8 +121,8 @@ func TestDamagedGGUF(t *testing.T) {
 
 		{"a type that is not read", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
-			x.Type, x.Data = 16, make([]byte, 256*66)
-		}, "tensor " + q + " has type IQ2_XXS, want F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "},
+			x.Type, x.Data = 15, make([]byte, 256*292)
+		}, "tensor " + q + " has type Q8_K, want F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "},
 		{"a scale of five bits that is no number", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 6, make([]byte, 256*256/32*22)

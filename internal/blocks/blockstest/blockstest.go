@@ -2,6 +2,7 @@
 package blockstest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -37,6 +38,9 @@ func weightsOf(t blocks.Type, x []byte) (y []Weight) {
 			y[j] = Weight{D: d, Scale: 1, N: level(q & 0xf)}
 			y[j+16] = Weight{D: d, Scale: 1, N: level(q >> 4)}
 		}
+	}
+	if t.Traits().Codes == blocks.Indices {
+		return ofIndices(t, x)
 	}
 	switch t {
 	case blocks.Q8_0:
@@ -101,6 +105,44 @@ func weightsOf(t blocks.Type, x []byte) (y []Weight) {
 		}
 	}
 	return y
+}
+
+// ofIndices decodes types of indices by Decode, with a d of 1: hashes prove that its weights are
+// ggml's.
+func ofIndices(t blocks.Type, x []byte) (y []Weight) {
+	d := f32.FromF16(scaleOf(t, x))
+	x = bytes.Clone(x)
+	PutScale(t, x, ScaleBytes(t)[0], 0x3c00)
+	weights := make([]float32, t.Traits().Inputs)
+	blocks.Decode(t, weights, x)
+	unit := t.Traits().Unit()
+	for _, w := range weights {
+		y = append(y, Weight{D: float64(d * unit), Scale: 1, N: int64(w / unit)})
+	}
+	return y
+}
+
+// scaleOf reads the scale of a type of indices.
+func scaleOf(t blocks.Type, x []byte) (d uint16) {
+	if t != blocks.IQ1_M {
+		return binary.LittleEndian.Uint16(x)
+	}
+	for i := range 4 {
+		d |= uint16(x[49+2*i]>>4) << (4 * i)
+	}
+	return d
+}
+
+// PutScale sets a scale in F16, which ScaleBytes has: IQ1_M's lies in four nibbles.
+func PutScale(t blocks.Type, block []byte, at int, scale uint16) {
+	if t != blocks.IQ1_M {
+		binary.LittleEndian.PutUint16(block[at:], scale)
+		return
+	}
+	for i := range 4 {
+		b := &block[49+2*i]
+		*b = *b&15 | byte(scale>>(4*i)&15<<4)
+	}
 }
 
 // plus adds the same number to all weights.
@@ -262,7 +304,7 @@ func ofSixBits(x []byte) []Weight {
 	return y
 }
 
-// ScaleBytes returns the offsets of a block's scales in F16.
+// ScaleBytes returns the offsets of a block's scales in F16, of IQ1_M 0.
 func ScaleBytes(t blocks.Type) []int {
 	of := t.Traits()
 	switch {
@@ -288,7 +330,7 @@ func File(r *rand.Rand, t blocks.Type, outputs, inputs int) []byte {
 			if r.IntN(50) == 0 {
 				d = []uint16{0, 0x8000, 1, 0x7bff}[r.IntN(4)]
 			}
-			binary.LittleEndian.PutUint16(data[at+s:], d)
+			PutScale(t, data[at:], s, d)
 		}
 		if of.Scaling == blocks.Floats {
 			for i := range of.Inputs / 16 {

@@ -58,6 +58,14 @@ var Rows = []Row{
 		AMD64{"fewQ10VNNIAVX512", "fewQ10SIMD", "fewQ10VNNISIMD"}, "", false},
 	{blocks.Q2_0, AMD64{"unpackQ20AVX512", "unpackQ20SIMD", "unpackQ20VNNISIMD"},
 		AMD64{"fewQ20VNNIAVX512", "fewQ20SIMD", "fewQ20VNNISIMD"}, "", false},
+	// Go code unpacks types of indices, and few rows are multiplied as many are.
+	{Type: blocks.IQ2_XXS},
+	{Type: blocks.IQ2_XS},
+	{Type: blocks.IQ2_S},
+	{Type: blocks.IQ3_XXS},
+	{Type: blocks.IQ3_S},
+	{Type: blocks.IQ1_S},
+	{Type: blocks.IQ1_M},
 }
 
 // TypeName returns the name of a type in Go code.
@@ -67,5 +75,5 @@ func TypeName(t blocks.Type) string { return "blocks." + t.String() }
 func ScalingName(s blocks.Scaling) string {
 	return "blocks." + [...]string{blocks.One: "One", blocks.Offset: "Offset", blocks.Scaled: "Scaled",
 		blocks.Minima: "Minima", blocks.Halves: "Halves", blocks.Pairs: "Pairs",
-		blocks.Floats: "Floats"}[s]
+		blocks.Floats: "Floats", blocks.Odd: "Odd"}[s]
 }

@@ -64,6 +64,9 @@ func (g *Go) Switch(signature, on string, cases []Case, others string) {
 				values = append(values, other.Value)
 			}
 		}
+		for i := 4; i < len(values); i += 4 { // so that lines are short
+			values[i] = "\n" + values[i]
+		}
 		g.Line("case %s:\n%s", strings.Join(values, ", "), c.Do)
 	}
 	if others != "" {

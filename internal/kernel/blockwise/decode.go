@@ -105,6 +105,15 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 			x.multiply(isa, part)
 			x.add(isa, part)
 		}
+	case blocks.Odd:
+		var numbers blocks.Numbers
+		for half, part := range halves {
+			for c := range panel {
+				of.Numbers(&numbers, packed[of.Header()+block*of.Part():], c)
+				x.scales[c] = x.d[c] * of.Unit() * float32(numbers.Scales[half])
+			}
+			x.multiply(isa, part)
+		}
 	case blocks.Floats:
 		for half, part := range halves {
 			for c := range panel {

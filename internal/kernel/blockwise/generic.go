@@ -30,6 +30,10 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 	scale := func(i int) byte { return part[i*panel+output] }
 	both := func(n int32) [2]int32 { return [2]int32{n, n} }
 	*x = weights{scales: both(1)}
+	if of.Scaling == blocks.Odd {
+		x.setNumbers(of, part, output, f32.FromF16(half(0)))
+		return
+	}
 	switch of.Scaling {
 	case blocks.Offset:
 		x.dmin, x.minima = -f32.FromF16(half(1)), both(1)
@@ -63,6 +67,18 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 			x.n[i] = code - of.Less
 		}
 	}
+}
+
+// setNumbers sets the numbers and scales of types with indices.
+func (x *weights) setNumbers(of *blocks.Traits, part []byte, output int, d float32) {
+	var numbers blocks.Numbers
+	of.Numbers(&numbers, part, output)
+	for i := range x.n {
+		x.n[i] = int8(numbers.Bytes[i/8] >> (i % 8 * 8))
+	}
+	d *= of.Unit() // exact
+	x.d = [2]float32{d, d}
+	x.scales = [2]int32{int32(numbers.Scales[0]), int32(numbers.Scales[1])}
 }
 
 // unpackCode returns the code of input i of blocks.Inputs of an output, from its words.

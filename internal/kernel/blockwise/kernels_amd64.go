@@ -22,6 +22,10 @@ func avxVNNI(cpu *tuning.Row) bool { return !cpu.ISA.Lanes16() && cpu.DotProduct
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
 func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
+	if t.Traits().Scaling == blocks.Odd {
+		unpackOdd(cpu, t, dst, packed, n)
+		return
+	}
 	switch {
 	case vnni(cpu):
 		unpackAVX512(t, dst, packed, n)
@@ -32,11 +36,30 @@ func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) 
 	}
 }
 
+// unpackOdd unpacks n blocks of indices: for VNNI to bytes without sign.
+func unpackOdd(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
+	flip, form := uint64(0), pairScales
+	if cpu.DotProduct {
+		flip = 0x8080808080808080
+	}
+	if vnni(cpu) {
+		form = floatScales
+	}
+	of := t.Traits()
+	unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*unpackedSize(t)),
+		unsafe.Slice(packed, n*of.Packed), n, flip, form)
+}
+
 // hasDecoding reports whether there are kernels for weights as float32.
 func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
+	if of := t.Traits(); of.Scaling == blocks.Odd {
+		unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*unpackedSize(t)),
+			unsafe.Slice(packed, n*of.Packed), n, 0, floatScales)
+		return
+	}
 	unpackLevels(t, dst, packed, n)
 	less := uint64(kernelsOf[t].addedAVX2)
 	for i := 0; less > 0 && i < n*t.Traits().Inputs/blocks.Inputs; i++ {
@@ -73,6 +96,8 @@ func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, x *blockCall) {
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep multiplies.
 func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 	switch {
+	case t.Traits().Scaling == blocks.Odd:
+		return 1
 	case vnni(cpu):
 		return 4
 	case avxVNNI(cpu) && t.Traits().Scaling == blocks.Halves: // sums of halves need more registers
@@ -84,8 +109,8 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 }
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
-func Few(cpu *tuning.Row, _ blocks.Type, rows int) bool {
-	return rows <= fewRows && hasProducts(cpu)
+func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
+	return rows <= fewRows && hasProducts(cpu) && t.Traits().Scaling != blocks.Odd
 }
 
 // fewTile is how many of some rows fewRowsStep multiplies: unpacking is half of the work for four.

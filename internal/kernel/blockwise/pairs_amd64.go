@@ -4,6 +4,7 @@ package blockwise
 
 import (
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -17,6 +18,12 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 	operand.Reads(packed, n/per*of.Packed)
 	if !hasDecoding(isa) {
 		decodePairsGeneric(t, dst, packed, n, memory.panel(n))
+		return
+	}
+	if of.Scaling == blocks.Odd {
+		weights := memory.panel(n)
+		Decode(isa, t, weights, packed, n, memory)
+		pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], weights)
 		return
 	}
 	bytes := memory.room(chunk * size)

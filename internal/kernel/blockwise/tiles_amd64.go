@@ -24,7 +24,8 @@ const (
 // blocks have one sum. Other types are slower by tiles than with VNNI.
 func tileRows(cpu *tuning.Row, t blocks.Type, rows int) int {
 	s := t.Traits().Scaling
-	if !cpu.AMX || rows < cpu.MinAMXBlockRows || s == blocks.Halves || s == blocks.Floats {
+	if !cpu.AMX || rows < cpu.MinAMXBlockRows || s == blocks.Halves || s == blocks.Floats ||
+		s == blocks.Odd {
 		return 0
 	}
 	return rows / rowsOfAMX * rowsOfAMX

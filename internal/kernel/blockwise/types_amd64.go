@@ -258,6 +258,8 @@ func multiplyAVX512(s blocks.Scaling, x *blockCall) {
 		multiplyPairsVNNIAVX512(x)
 	case blocks.Floats:
 		multiplyFloatsVNNIAVX512(x)
+	case blocks.Odd:
+		multiplyOddVNNIAVX512(x)
 	}
 }
 
@@ -278,6 +280,8 @@ func multiplyAVXVNNI(s blocks.Scaling, x *blockCall) {
 		multiplyPairsVNNISIMD(x)
 	case blocks.Floats:
 		multiplyFloatsVNNISIMD(x)
+	case blocks.Odd:
+		multiplyOddVNNISIMD(x)
 	}
 }
 
@@ -286,7 +290,8 @@ func multiplyAVX2(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q8_0, blocks.IQ4_NL:
 		multiplyBytesSIMD(x)
-	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0, blocks.Q1_0, blocks.Q2_0:
+	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0, blocks.Q1_0,
+		blocks.Q2_0:
 		multiplyNibblesSIMD(x)
 	case blocks.MXFP4, blocks.Q5_0:
 		multiplyLevelsSIMD(x)
@@ -304,6 +309,9 @@ func multiplyAVX2(t blocks.Type, x *blockCall) {
 		multiplyPairsSIMD(x)
 	case blocks.NVFP4:
 		multiplyFloatsSIMD(x)
+	case blocks.IQ2_XXS, blocks.IQ2_XS, blocks.IQ2_S, blocks.IQ3_XXS,
+		blocks.IQ3_S, blocks.IQ1_S, blocks.IQ1_M:
+		multiplyOddSIMD(x)
 	}
 }
 
@@ -330,24 +338,31 @@ var kernelsOf = [...]struct {
 	fewAVX2   uint8 // the most rows of fewAVX2
 	fewAVX512 uint8 // and of fewAVX512
 }{
-	blocks.Q8_0:   {4, 0, 4, 8},
-	blocks.Q4_0:   {4, 0, 4, 8},
-	blocks.IQ4_NL: {4, 0, 4, 8},
-	blocks.MXFP4:  {3, 0, 4, 8},
-	blocks.IQ4_XS: {4, 0, 4, 8},
-	blocks.Q4_K:   {4, 0, 4, 8},
-	blocks.Q5_K:   {3, 0, 4, 8},
-	blocks.Q6_K:   {3, 32, 4, 8},
-	blocks.Q3_K:   {3, 32, 4, 4},
-	blocks.Q4_1:   {3, 0, 4, 8},
-	blocks.Q5_0:   {3, 16, 4, 8},
-	blocks.Q5_1:   {3, 0, 4, 8},
-	blocks.Q2_K:   {3, 0, 4, 4},
-	blocks.NVFP4:  {3, 0, 4, 4},
-	blocks.TQ1_0:  {4, 8, 1, 4},
-	blocks.TQ2_0:  {4, 8, 4, 4},
-	blocks.Q1_0:   {4, 8, 4, 4},
-	blocks.Q2_0:   {4, 8, 4, 4},
+	blocks.Q8_0:    {4, 0, 4, 8},
+	blocks.Q4_0:    {4, 0, 4, 8},
+	blocks.IQ4_NL:  {4, 0, 4, 8},
+	blocks.MXFP4:   {3, 0, 4, 8},
+	blocks.IQ4_XS:  {4, 0, 4, 8},
+	blocks.Q4_K:    {4, 0, 4, 8},
+	blocks.Q5_K:    {3, 0, 4, 8},
+	blocks.Q6_K:    {3, 32, 4, 8},
+	blocks.Q3_K:    {3, 32, 4, 4},
+	blocks.Q4_1:    {3, 0, 4, 8},
+	blocks.Q5_0:    {3, 16, 4, 8},
+	blocks.Q5_1:    {3, 0, 4, 8},
+	blocks.Q2_K:    {3, 0, 4, 4},
+	blocks.NVFP4:   {3, 0, 4, 4},
+	blocks.TQ1_0:   {4, 8, 1, 4},
+	blocks.TQ2_0:   {4, 8, 4, 4},
+	blocks.Q1_0:    {4, 8, 4, 4},
+	blocks.Q2_0:    {4, 8, 4, 4},
+	blocks.IQ2_XXS: {1, 0, 4, 4},
+	blocks.IQ2_XS:  {1, 0, 4, 4},
+	blocks.IQ2_S:   {1, 0, 4, 4},
+	blocks.IQ3_XXS: {1, 0, 4, 4},
+	blocks.IQ3_S:   {1, 0, 4, 4},
+	blocks.IQ1_S:   {1, 0, 4, 4},
+	blocks.IQ1_M:   {1, 0, 4, 4},
 }
 
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
@@ -357,7 +372,7 @@ func scaleVectors(s blocks.Scaling) int {
 		return 4
 	case blocks.Offset, blocks.Scaled, blocks.Floats:
 		return 2
-	case blocks.Pairs:
+	case blocks.Pairs, blocks.Odd:
 		return 3
 	default:
 		return 1
@@ -654,6 +669,22 @@ func multiplyMinimaVNNISIMD(x *blockCall)
 //
 //go:noescape
 func multiplyNibblesSIMD(x *blockCall)
+
+// multiplyOddSIMD is for IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M. It works like
+// multiplyBlocksGeneric.
+//
+//go:noescape
+func multiplyOddSIMD(x *blockCall)
+
+// multiplyOddVNNIAVX512 is for Odd. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func multiplyOddVNNIAVX512(x *blockCall)
+
+// multiplyOddVNNISIMD is for Odd. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func multiplyOddVNNISIMD(x *blockCall)
 
 // multiplyOffsetAMX is for Offset. It works like multiplyBlocksGeneric.
 //

@@ -43,7 +43,7 @@ func multiplyDot(s blocks.Scaling, x *blockCall) {
 		multiplyPlainDot(x)
 	case blocks.Minima, blocks.Offset:
 		multiplyMinimaDot(x)
-	case blocks.Halves, blocks.Scaled:
+	case blocks.Halves, blocks.Scaled, blocks.Odd:
 		multiplyHalvesDot(x)
 	case blocks.Pairs:
 		multiplyPairsDot(x)
@@ -55,7 +55,8 @@ func multiplyDot(s blocks.Scaling, x *blockCall) {
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
 func scaleVectors(s blocks.Scaling) int {
 	switch s {
-	case blocks.Minima, blocks.Offset, blocks.Halves, blocks.Scaled, blocks.Pairs:
+	case blocks.Minima, blocks.Offset, blocks.Halves, blocks.Scaled,
+		blocks.Odd, blocks.Pairs:
 		return 4
 	case blocks.Floats:
 		return 2
@@ -67,24 +68,31 @@ func scaleVectors(s blocks.Scaling) int {
 // fewRowsOf is how many rows fewDot multiplies where there are fewer than four, at most; 0 of a
 // type that it does not multiply.
 var fewRowsOf = [...]uint8{
-	blocks.Q8_0:   2,
-	blocks.Q4_0:   2,
-	blocks.IQ4_NL: 2,
-	blocks.MXFP4:  2,
-	blocks.IQ4_XS: 1,
-	blocks.Q4_K:   2,
-	blocks.Q5_K:   2,
-	blocks.Q6_K:   2,
-	blocks.Q3_K:   1,
-	blocks.Q4_1:   2,
-	blocks.Q5_0:   2,
-	blocks.Q5_1:   2,
-	blocks.Q2_K:   0,
-	blocks.NVFP4:  0,
-	blocks.TQ1_0:  0,
-	blocks.TQ2_0:  0,
-	blocks.Q1_0:   0,
-	blocks.Q2_0:   0,
+	blocks.Q8_0:    2,
+	blocks.Q4_0:    2,
+	blocks.IQ4_NL:  2,
+	blocks.MXFP4:   2,
+	blocks.IQ4_XS:  1,
+	blocks.Q4_K:    2,
+	blocks.Q5_K:    2,
+	blocks.Q6_K:    2,
+	blocks.Q3_K:    1,
+	blocks.Q4_1:    2,
+	blocks.Q5_0:    2,
+	blocks.Q5_1:    2,
+	blocks.Q2_K:    0,
+	blocks.NVFP4:   0,
+	blocks.TQ1_0:   0,
+	blocks.TQ2_0:   0,
+	blocks.Q1_0:    0,
+	blocks.Q2_0:    0,
+	blocks.IQ2_XXS: 0,
+	blocks.IQ2_XS:  0,
+	blocks.IQ2_S:   0,
+	blocks.IQ3_XXS: 0,
+	blocks.IQ3_S:   0,
+	blocks.IQ1_S:   0,
+	blocks.IQ1_M:   0,
 }
 
 // fewLevelsDot is for IQ4_NL. It works like multiplyBlocksGeneric.
@@ -152,7 +160,7 @@ func fewXSDot(x *blockCall)
 //go:noescape
 func multiplyFloatsDot(x *blockCall)
 
-// multiplyHalvesDot is for Halves, Scaled. It works like multiplyBlocksGeneric.
+// multiplyHalvesDot is for Halves, Scaled, Odd. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func multiplyHalvesDot(x *blockCall)
