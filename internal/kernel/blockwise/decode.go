@@ -38,6 +38,10 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 		}
 		to := dst[i*blocks.Inputs*panel:][:blocks.Inputs*panel]
 		narrow.WidenIntegers(&to[0], &bytes[i%chunk*size], blocks.Inputs, 4*panel)
+		if of.Scaling == blocks.Odd {
+			x.applyOdd(isa, to, bytes[i%chunk*size+unpackedBytes:])
+			continue
+		}
 		x.apply(isa, t, to, from, i%per)
 	}
 }
@@ -105,15 +109,6 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 			x.multiply(isa, part)
 			x.add(isa, part)
 		}
-	case blocks.Odd:
-		var numbers blocks.Numbers
-		for half, part := range halves {
-			for c := range panel {
-				of.Numbers(&numbers, packed[of.Header()+block*of.Part():], c)
-				x.scales[c] = x.d[c] * of.Unit() * float32(numbers.Scales[half])
-			}
-			x.multiply(isa, part)
-		}
 	case blocks.Floats:
 		for half, part := range halves {
 			for c := range panel {
@@ -121,6 +116,17 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 			}
 			x.multiply(isa, part)
 		}
+	}
+}
+
+// applyOdd is apply for types of indices: d and the scales of halves are with the unpacked bytes.
+func (x *factors) applyOdd(isa tuning.ISA, w []float32, vectors []byte) {
+	d := floatsAt(vectors)
+	for half, part := range [2][]float32{w[:len(w)/2], w[len(w)/2:]} {
+		for c, s := range floatsAt(vectors[(1+half)*4*panel:]) {
+			x.scales[c] = d[c] * s
+		}
+		x.multiply(isa, part)
 	}
 }
 

@@ -3,7 +3,6 @@
 package blockwise
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -25,44 +24,38 @@ const (
 // with a byte of flip, d and two vectors of scales.
 func unpackIndices(t blocks.Type, dst, packed []byte, n int, flip uint64, form scaleForm) {
 	of, size := t.Traits(), unpackedSize(t)
-	var x blocks.Numbers
+	var scales [2][panel]int8
+	var d [panel]float32
 	for ; n > 0; n-- {
+		narrow.WidenHalves(kernel.F16, &d[0], &packed[0], panel)
+		for c := range d {
+			d[c] *= of.Unit() // exact
+		}
 		part := packed[of.Header():of.Packed]
 		for range of.Inputs / blocks.Inputs {
-			for c := range panel {
-				of.Numbers(&x, part, c)
-				for l, e := range x.Bytes {
-					e ^= flip
-					binary.LittleEndian.PutUint32(dst[8*panel*l+4*c:], uint32(e))
-					binary.LittleEndian.PutUint32(dst[8*panel*l+4*panel+4*c:], uint32(e>>32))
-				}
-				putScales(dst[unpackedBytes:size], c, &x, form)
+			of.UnpackPanel((*blocks.PanelBytes)(unsafe.Pointer(&dst[0])), &scales, part, flip)
+			*floatsAt(dst[unpackedBytes:]) = d
+			for half := range scales {
+				putScales(dst[unpackedBytes+(1+half)*4*panel:size], &scales[half], form)
 			}
-			putUnits(of, dst[unpackedBytes:], packed)
 			part, dst = part[of.Part():], dst[size:]
 		}
 		packed = packed[of.Packed:]
 	}
 }
 
-// putScales puts the scales of an output.
-func putScales(to []byte, c int, x *blocks.Numbers, form scaleForm) {
-	for half, s := range x.Scales {
-		at := to[(1+half)*4*panel:]
-		if form == floatScales {
-			putFloat(at, c, float32(s))
-			continue
+// putScales puts the scales of 16 outputs.
+func putScales(to []byte, scales *[panel]int8, form scaleForm) {
+	if form == floatScales {
+		x := floatsAt(to)
+		for c, s := range scales {
+			x[c] = float32(s)
 		}
-		binary.LittleEndian.PutUint32(at[4*c:], uint32(s)*0x10001)
+		return
 	}
-}
-
-// putUnits puts d with the power of 2 that it includes.
-func putUnits(of *blocks.Traits, to, packed []byte) {
-	widenD(to, packed)
-	d := floatsAt(to)
-	for c := range d {
-		d[c] *= of.Unit() // exact
+	x := (*[panel]uint32)(unsafe.Pointer(&to[0]))
+	for c, s := range scales {
+		x[c] = uint32(s) * 0x10001
 	}
 }
 
