@@ -121,6 +121,13 @@ func (s *skipper) Work(row int) {
 	}
 }
 
+// addTimes computes to += x·by, with the product rounded on every CPU.
+func addTimes(to, x []float32, by float32) {
+	for i, e := range x {
+		to[i] += float32(e * by)
+	}
+}
+
 // mambaShape sets which layers are Mamba-2 layers, and their shape. Its last arguments are the
 // file's names of the keys.
 func (c *config) mambaShape(s states, keys ...string) error {
