@@ -179,6 +179,7 @@ func pooledCalls(t *testing.T) []longCall {
 		}},
 		{"Pool.Run", "", func() error { return pool.Run(8, dotWorker(w.Data)) }},
 		{"Pool.MatMul", "", func() error { return pool.MatMul(product, a, w) }},
+		{"Pool.MatMulTransposed", "", func() error { return pool.MatMulTransposed(product, a, w) }},
 		{"Pool.MulMatrix", "", func() error { return pool.MulMatrix(product, a, m, nil) }},
 		{"Pool.MulMatrices", "", func() error {
 			return pool.MulMatrices([]Tensor{product}, a, []*Matrix{m}, nil)
