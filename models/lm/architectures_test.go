@@ -414,7 +414,7 @@ var archCases = []archCase{
 		r.normalized, r.least = false, 0
 	}},
 	{name: "lfm2_moe of GGUF", gguf: func(r *reference) *fakeGGUF {
-		f := moeGGUF(r, "lfm2moe", "Q8_0", func(*fakeGGUF) {})
+		f := moeGGUF(r, "lfm2moe", "Q8_0", decide)
 		lfm2GGUFOf(f, r, "lfm2moe")
 		f.Set("lfm2moe.leading_dense_block_count", uint32(1))
 		f.Set("lfm2moe.expert_gating_func", uint32(2))
@@ -564,11 +564,20 @@ func glm4GGUF(r *reference) *fakeGGUF {
 	return f
 }
 
+// decisive are biases that choose the second and the last expert, whatever their sigmoids are.
+var decisive = fakeTensor{[]int{5}, []float32{0, 2, 0, 0, 2}}
+
+// decide gives the second layer of a GGUF file these biases.
+func decide(f *fakeGGUF) {
+	f.tensors["model.layers.1.mlp.gate.e_score_correction_bias"] = decisive
+	f.setData("blk.1.exp_probs_b.bias", decisive.data)
+}
+
 // glmMoEFolder has experts in the second layer.
 func glmMoEFolder(f *fake, r *reference) {
 	addExperts(f, 5, 16, 24, 1)
 	const at = "model.layers.1.mlp."
-	f.add(at+"gate.e_score_correction_bias", 5)
+	f.tensors[at+"gate.e_score_correction_bias"] = decisive
 	for name, shape := range map[string][]int{"gate": {32, 24}, "up": {32, 24}, "down": {24, 32}} {
 		f.add(at+"shared_experts."+name+"_proj.weight", shape...)
 	}
@@ -581,7 +590,7 @@ func glmMoEFolder(f *fake, r *reference) {
 }
 
 func glmMoEGGUF(r *reference) *fakeGGUF {
-	f := moeGGUF(r, "glm4moe", "Q8_0", func(*fakeGGUF) {})
+	f := moeGGUF(r, "glm4moe", "Q8_0", decide)
 	for key, value := range map[string]any{"leading_dense_block_count": uint32(1),
 		"expert_shared_count": uint32(3), "expert_weights_scale": float32(1.5),
 		"expert_weights_norm": true, "expert_gating_func": uint32(2),
@@ -627,7 +636,7 @@ func lfm2Folder(f *fake, r *reference) {
 // lfm2MoEFolder has experts in the second layer.
 func lfm2MoEFolder(f *fake, r *reference) {
 	addExperts(f, 5, 16, 24, 1)
-	f.add("model.layers.1.mlp.gate.e_score_correction_bias", 5)
+	f.tensors["model.layers.1.mlp.gate.e_score_correction_bias"] = decisive
 	lfm2Folder(f, r)
 	for key, value := range map[string]any{"model_type": "lfm2_moe", "num_experts": 5,
 		"num_experts_per_tok": 2, "moe_intermediate_size": 16, "num_dense_layers": 1,
