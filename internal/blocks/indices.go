@@ -250,9 +250,20 @@ type bookTables struct {
 	odd   [128]uint64 // likewise, where the eighth makes the number of bits even
 }
 
-// tables returns the tables, which the first call makes.
-var tables = sync.OnceValue(func() *bookTables {
-	t := new(bookTables)
+var (
+	allTables bookTables
+	made      sync.Once
+)
+
+// tables returns the tables, which the first call makes: nothing happens when a program starts, so
+// that programs without matrices do not have them.
+func tables() *bookTables {
+	made.Do(makeTables)
+	return &allTables
+}
+
+func makeTables() {
+	t := &allTables
 	ofTwo := []byte{8, 25, 43}
 	expand(t.xxs2[:], bookIQ2XXS[:], 2, ofTwo)
 	expand(t.xs2[:], bookIQ2XS[:], 2, ofTwo)
@@ -268,8 +279,7 @@ var tables = sync.OnceValue(func() *bookTables {
 	for i := range t.odd {
 		t.odd[i] = t.signs[i|bits.OnesCount(uint(i))&1<<7]
 	}
-	return t
-})
+}
 
 // expand makes bytes of the levels of entries.
 func expand[T uint32 | uint64](to []T, book []uint16, bits int, levels []byte) {
