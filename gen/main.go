@@ -113,6 +113,7 @@ var twins = map[string]string{
 	"multiplyScaled":    "multiplyBlocksGeneric",
 	"multiplyPairs":     "multiplyBlocksGeneric",
 	"multiplyFloats":    "multiplyBlocksGeneric",
+	"multiplyOdd":       "multiplyBlocksGeneric",
 	"transposeFloats":   "transposeGeneric",
 	"transposeHalves":   "transposeGeneric",
 	"silu":              "activateGeneric",

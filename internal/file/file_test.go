@@ -52,7 +52,7 @@ func TestHeadersOfMatrices(t *testing.T) {
 		{kernel.I4, kernel.I4, false, "Format is 4, want 0 to 3, 5, or 33 to"},
 		{firstBlockFormat, firstBlockFormat, false, "Format is 32, want"},
 		{64 + 5, 64 + 5, false, "Format is 69, want"},
-		{51, 51, false, "want 0 to 3, 5, or 33 to"},
+		{60, 60, false, "want 0 to 3, 5, or 33 to"},
 		{kernel.F16, kernel.I8, false, "ValueFormat is I8, want F16 as Format"},
 		{kernel.F16, 33, false, "ValueFormat is Format(33), want F16"},
 		{kernel.BF16, kernel.BF16, true, "Format is BF16 with Integers, want I8"},

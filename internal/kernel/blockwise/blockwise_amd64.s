@@ -1167,7 +1167,7 @@ block53:
 rows49End:
 	VZEROUPPER; RET
 
-// multiplyOddVNNIAVX512 works like multiplyOddGeneric.
+// multiplyOddVNNIAVX512 works like multiplyBlocksGeneric.
 // func multiplyOddVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·multiplyOddVNNIAVX512(SB), NOSPLIT, $8-8
@@ -2329,7 +2329,7 @@ block94:
 rows93End:
 	VZEROUPPER; RET
 
-// multiplyOddSIMD works like multiplyOddGeneric.
+// multiplyOddSIMD works like multiplyBlocksGeneric.
 // func multiplyOddSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
 TEXT ·multiplyOddSIMD(SB), NOSPLIT, $8-8
@@ -3070,7 +3070,7 @@ block120:
 rows119End:
 	VZEROUPPER; RET
 
-// multiplyOddVNNISIMD works like multiplyOddGeneric.
+// multiplyOddVNNISIMD works like multiplyBlocksGeneric.
 // func multiplyOddVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
 TEXT ·multiplyOddVNNISIMD(SB), NOSPLIT, $8-8
