@@ -204,8 +204,8 @@ func (of *Traits) numbers(x *Numbers, from *indices) {
 		x.scale(w2>>28, w2>>28)
 	case bookOfIQ3S:
 		for l := range 4 {
-			two, bits := uint16(low>>(16*l)), uint16(b1)>>(2*l)<<8
-			n := uint64(t.s3[two&255|bits&256]) | uint64(t.s3[two>>8|bits>>1&256])<<32
+			two, upper := uint16(low>>(16*l)), uint16(b1)>>(2*l)<<8
+			n := uint64(t.s3[two&255|upper&256]) | uint64(t.s3[two>>8|upper>>1&256])<<32
 			x.Bytes[l] = signed(n, t.signs[byte(w2>>(8*l))])
 		}
 		x.scale(uint32(b0&15), uint32(b0&15))
@@ -264,10 +264,10 @@ func tables() *bookTables {
 
 func makeTables() {
 	t := &allTables
-	ofTwo := []byte{8, 25, 43}
-	expand(t.xxs2[:], bookIQ2XXS[:], 2, ofTwo)
-	expand(t.xs2[:], bookIQ2XS[:], 2, ofTwo)
-	expand(t.s2[:], bookIQ2S[:], 2, ofTwo)
+	levels := []byte{8, 25, 43}
+	expand(t.xxs2[:], bookIQ2XXS[:], 2, levels)
+	expand(t.xs2[:], bookIQ2XS[:], 2, levels)
+	expand(t.s2[:], bookIQ2S[:], 2, levels)
 	expand(t.xxs3[:], bookIQ3XXS[:], 3, []byte{4, 12, 20, 28, 36, 44, 52, 62})
 	expand(t.s3[:], bookIQ3S[:], 3, []byte{1, 3, 5, 7, 9, 11, 13, 15})
 	expand(t.one[:], bookIQ1[:], 2, []byte{0xf9, 1, 9}) // −7, 1, 9
@@ -282,10 +282,10 @@ func makeTables() {
 }
 
 // expand makes bytes of the levels of entries.
-func expand[T uint32 | uint64](to []T, book []uint16, bits int, levels []byte) {
+func expand[T uint32 | uint64](to []T, book []uint16, width int, levels []byte) {
 	for i, entry := range book {
-		for at := 0; at*bits+bits <= 16 && T(1)<<(8*at) != 0; at++ {
-			to[i] |= T(levels[int(entry)>>(at*bits)&(1<<bits-1)]) << (8 * at)
+		for at := 0; at*width+width <= 16 && T(1)<<(8*at) != 0; at++ {
+			to[i] |= T(levels[int(entry)>>(at*width)&(1<<width-1)]) << (8 * at)
 		}
 	}
 }

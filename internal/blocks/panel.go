@@ -41,7 +41,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(1, c, flip^signed(t.xxs2[byte(a>>8)], t.odd[s>>7&127]))
 			to.put(2, c, flip^signed(t.xxs2[byte(a>>16)], t.odd[s>>14&127]))
 			to.put(3, c, flip^signed(t.xxs2[a>>24], t.odd[s>>21&127]))
-			scales[0][c], scales[1][c] = odd(s>>28), odd(s>>28)
+			scales[0][c], scales[1][c] = oddScale(s>>28), oddScale(s>>28)
 		}
 	case bookOfIQ2XS:
 		for c, a := range w0 {
@@ -51,7 +51,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(2, c, flip^signed(t.xs2[b&511], t.odd[b>>9&127]))
 			to.put(3, c, flip^signed(t.xs2[b>>16&511], t.odd[b>>25]))
 			s := uint32(b0[c])
-			scales[0][c], scales[1][c] = odd(s&15), odd(s>>4)
+			scales[0][c], scales[1][c] = oddScale(s&15), oddScale(s>>4)
 		}
 	case bookOfIQ2S:
 		for c, a := range w0 {
@@ -61,7 +61,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(2, c, flip^signed(t.s2[a>>16&255|h>>4&0x300], t.signs[byte(s>>16)]))
 			to.put(3, c, flip^signed(t.s2[a>>24|h>>6&0x300], t.signs[s>>24]))
 			d := uint32(b0[c])
-			scales[0][c], scales[1][c] = odd(d&15), odd(d>>4)
+			scales[0][c], scales[1][c] = oddScale(d&15), oddScale(d>>4)
 		}
 	case bookOfIQ3XXS:
 		for c, a := range w0 {
@@ -70,7 +70,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(1, c, flip^signed(t.two3(a>>16), t.odd[s>>7&127]))
 			to.put(2, c, flip^signed(t.two3(b), t.odd[s>>14&127]))
 			to.put(3, c, flip^signed(t.two3(b>>16), t.odd[s>>21&127]))
-			scales[0][c], scales[1][c] = odd(s>>28), odd(s>>28)
+			scales[0][c], scales[1][c] = oddScale(s>>28), oddScale(s>>28)
 		}
 	case bookOfIQ3S:
 		for c, a := range w0 {
@@ -79,7 +79,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(1, c, flip^signed(t.twoS3(a>>16, h>>2), t.signs[byte(s>>8)]))
 			to.put(2, c, flip^signed(t.twoS3(b, h>>4), t.signs[byte(s>>16)]))
 			to.put(3, c, flip^signed(t.twoS3(b>>16, h>>6), t.signs[s>>24]))
-			d := odd(uint32(b0[c] & 15))
+			d := oddScale(uint32(b0[c] & 15))
 			scales[0][c], scales[1][c] = d, d
 		}
 	case bookOfIQ1S:
@@ -90,7 +90,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(1, c, flip^shifted(t.one[a>>8&255|h<<5&0x700], less))
 			to.put(2, c, flip^shifted(t.one[a>>16&255|h<<2&0x700], less))
 			to.put(3, c, flip^shifted(t.one[a>>24|h>>1&0x700], less))
-			scales[0][c], scales[1][c] = odd(h>>12&7), odd(h>>12&7)
+			scales[0][c], scales[1][c] = oddScale(h>>12&7), oddScale(h>>12&7)
 		}
 	case bookOfIQ1M:
 		for c, a := range w0 {
@@ -99,7 +99,7 @@ func (of *Traits) UnpackPanel(to *PanelBytes, scales *[2][Outputs]int8, part []b
 			to.put(1, c, flip^shifted(t.one[a>>8&255|h<<4&0x700], h>>7&1))
 			to.put(2, c, flip^shifted(t.one[a>>16&255|h&0x700], h>>11&1))
 			to.put(3, c, flip^shifted(t.one[a>>24|h>>4&0x700], h>>15&1))
-			scales[0][c], scales[1][c] = odd(s&7), odd(s>>3&7)
+			scales[0][c], scales[1][c] = oddScale(s&7), oddScale(s>>3&7)
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (to *PanelBytes) put(l, c int, x uint64) {
 	to[l][0][c], to[l][1][c] = uint32(x), uint32(x>>32)
 }
 
-// odd is the scale of a code.
-func odd(code uint32) int8 { return int8(2*code + 1) }
+// oddScale is the scale of a code.
+func oddScale(code uint32) int8 { return int8(2*code + 1) }
 
 // two3 looks up two entries of IQ3_XXS.
 func (t *bookTables) two3(x uint32) uint64 {

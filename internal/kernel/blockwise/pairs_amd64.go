@@ -21,9 +21,9 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 		return
 	}
 	if of.Scaling == blocks.Odd {
-		weights := memory.panel(n)
-		Decode(isa, t, weights, packed, n, memory)
-		pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], weights)
+		decoded := memory.panel(n)
+		Decode(isa, t, decoded, packed, n, memory)
+		pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], decoded)
 		return
 	}
 	bytes := memory.room(chunk * size)
