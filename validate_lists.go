@@ -176,7 +176,7 @@ func (p *plan) initDistance() error {
 		return err
 	}
 	p.near.sums = !x.Key.none() || p.bias.Data != nil
-	p.near.slide = !p.near.sums && x.Query.SL == 0 && !p.listed && p.parents == nil
+	p.near.slide = !p.near.sums && x.Query.SL == 0 && !x.Query.empty() && !p.listed && p.parents == nil
 	p.near.shows = p.near.slide && !p.hidesSome(&x.Query)
 	return nil
 }
