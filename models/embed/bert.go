@@ -51,7 +51,8 @@ var tokenizerClasses = []string{`"BertTokenizer"`, `"BertTokenizerFast"`,
 	`"PreTrainedTokenizerFast"`, `"DistilBertTokenizer"`, `"DistilBertTokenizerFast"`,
 	`"RobertaTokenizer"`, `"RobertaTokenizerFast"`, `"XLMRobertaTokenizer"`,
 	`"XLMRobertaTokenizerFast"`, `"CamembertTokenizer"`, `"CamembertTokenizerFast"`,
-	`"MPNetTokenizer"`, `"MPNetTokenizerFast"`, `"Qwen2Tokenizer"`, `"Qwen2TokenizerFast"`}
+	`"MPNetTokenizer"`, `"MPNetTokenizerFast"`, `"Qwen2Tokenizer"`, `"Qwen2TokenizerFast"`,
+	`"T5Tokenizer"`, `"T5TokenizerFast"`}
 
 // idleWith returns commonIdle without some keys and with more.
 func idleWith(more strictjson.Idle, but ...string) strictjson.Idle {
@@ -185,10 +186,7 @@ func readMPNet(l *weights.Loader, kind string) *description {
 	d.setSizes(&c)
 	d.segments = 0
 	d.countFromPad(l, nil, 1) // MPNet ignores pad_token_id
-	if d.buckets < 4 || d.buckets > 256 || d.buckets%4 != 0 {
-		l.Check(configJSON, fmt.Errorf("relative_attention_num_buckets is %d, want a multiple of 4 up "+
-			"to 256", d.buckets))
-	}
+	l.Check(configJSON, checkBuckets(d.buckets))
 	l.Check(configJSON, d.setActivation("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(usualKeys))
 	return d

@@ -24,9 +24,10 @@ type description struct {
 	preNorm    bool // attention and network read norms; otherwise sums are normalized
 	causal     bool
 	activation nn.Activation
-	gated      bool // up has a second half, which multiplies the activation's output
-	gateLast   bool // the activation's half comes second in the file
-	buckets    int  // buckets of relative distances with a bias (MPNet), 0 for none
+	gated      bool    // up has a second half, which multiplies the activation's output
+	gateLast   bool    // the activation's half comes second in the file
+	buckets    int     // buckets of distances with a bias (MPNet, T5), 0 for none
+	scale      float32 // of scores, 0 for 1/√width
 
 	rope, localRope *nn.RopeConfig // nil for none
 	local           attn.Window    // window of local layers
@@ -47,6 +48,7 @@ type description struct {
 type names struct {
 	prefixes                   []string // a file has one of these before all names
 	words, positions, segments string
+	sameWords                  string // a second name of words: a tensor with the same numbers
 	norm, final, distances     string
 	layer                      string   // with %d for its number
 	input                      []string // queries, keys and values, or all fused

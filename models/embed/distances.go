@@ -1,9 +1,13 @@
 package embed
 
-import "github.com/seed-1415985d/attn"
+import (
+	"fmt"
 
-// loadDistances loads the relative position bias of MPNet, as in T5: each head adds a number to the
-// score of a query and a key by the bucket of their distance.
+	"github.com/seed-1415985d/attn"
+)
+
+// loadDistances loads the relative position bias of T5 and MPNet: in all layers each head adds a
+// number to the score of a query and a key by the bucket of their distance.
 func (m *Model) loadDistances(b *builder) {
 	if m.buckets == 0 {
 		return
@@ -20,6 +24,14 @@ func (m *Model) loadDistances(b *builder) {
 	for d := -farthest; d <= farthest; d++ {
 		x.Buckets = append(x.Buckets, int32(bucket(d, m.buckets)))
 	}
+}
+
+// checkBuckets refuses numbers of buckets that bucket cannot divide.
+func checkBuckets(n int) error {
+	if n < 4 || n > 256 || n%4 != 0 {
+		return fmt.Errorf("relative_attention_num_buckets is %d, want a multiple of 4 up to 256", n)
+	}
+	return nil
 }
 
 // farthest is the distance from which on all pairs are in the last bucket.

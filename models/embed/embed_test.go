@@ -207,6 +207,7 @@ func TestBitsOfEveryCPUByKind(t *testing.T) {
 		"nomic_bert":  0xb46399e,
 		"new":         0x76dc1df6,
 		"qwen3":       0xa49ad8e1,
+		"t5":          0x4f9c140d,
 	}
 	for _, k := range kindTests() {
 		path, _ := writeKind(t, &k, safetensors.F32)

@@ -71,7 +71,7 @@ func (r *runner) attend(l *layer) {
 		return
 	}
 	q, k, v := r.projections(0, r.tokens)
-	o, dst := attn.Options{Documents: r.lens, Window: l.window, Distance: r.distance,
+	o, dst := attn.Options{Documents: r.lens, Scale: r.scale, Window: l.window, Distance: r.distance,
 		Integers: r.options.Integers}, attn.BLHD(r.attended, 1, r.tokens, r.heads, r.width)
 	if n := len(r.seen); n > 0 {
 		o.Documents, o.KeyLens = nil, r.seen

@@ -54,7 +54,7 @@ const configJSON = "config.json"
 var modelKinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
-	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
+	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3, "t5": readT5,
 }
 
 // Open opens a model: a GGUF file, or a folder with config.json, model.safetensors (F32, F16 or
@@ -237,9 +237,6 @@ func (m *Model) applyOptions() error {
 			return fmt.Errorf("Options.Dimensions is %d, want at most %d", o.Dimensions, all)
 		}
 		m.dimensions = o.Dimensions
-	}
-	if m.buckets > 0 { // the table of biases covers no more tokens
-		o.BatchTokens = min(o.BatchTokens, m.description.longest)
 	}
 	return nil
 }

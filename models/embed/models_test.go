@@ -396,6 +396,7 @@ func kindTests() []kindTest {
 			}
 			return e.run(x)
 		}, 20})
+	add(t5Test("relu", "1.DenseReluDense.wi"))
 	return append(list, decoderTests(base)...)
 }
 

@@ -82,6 +82,9 @@ func (b *builder) loadTables() (t tables) {
 		return b.Table(b.at+name+".weight", rows, b.hidden, nil)
 	}
 	t.words = table(b.names.words, b.vocab)
+	if again := b.at + b.names.sameWords + ".weight"; b.Has(again) {
+		b.CheckEqual(again, b.at+b.names.words+".weight", b.vocab, b.hidden)
+	}
 	t.positions = table(b.names.positions, b.positions)
 	t.segments = table(b.names.segments, b.segments)
 	t.norm = b.loadNorm(b.names.norm)

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -100,6 +101,20 @@ func (l *Loader) Tensor(name string, shape ...int) []float32 {
 	x := make([]float32, product(shape))
 	l.failTensor(t, name, t.encoding.decode(x, data))
 	return x
+}
+
+// CheckEqual refuses a tensor whose type or numbers differ from another tensor's.
+func (l *Loader) CheckEqual(name, other string, shape ...int) {
+	t, data := l.stored(name, shape)
+	same, want := l.stored(other, shape)
+	if l.Err != nil {
+		return
+	}
+	defer t.Release()
+	defer same.Release()
+	if t.encoding.name != same.encoding.name || !bytes.Equal(data, want) {
+		l.failTensor(t, name, fmt.Errorf("it differs from tensor %s, want the same numbers", other))
+	}
 }
 
 // failTensor records an error about a tensor.
