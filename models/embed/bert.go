@@ -52,7 +52,7 @@ var tokenizerClasses = []string{`"BertTokenizer"`, `"BertTokenizerFast"`,
 	`"RobertaTokenizer"`, `"RobertaTokenizerFast"`, `"XLMRobertaTokenizer"`,
 	`"XLMRobertaTokenizerFast"`, `"CamembertTokenizer"`, `"CamembertTokenizerFast"`,
 	`"MPNetTokenizer"`, `"MPNetTokenizerFast"`, `"Qwen2Tokenizer"`, `"Qwen2TokenizerFast"`,
-	`"T5Tokenizer"`, `"T5TokenizerFast"`}
+	`"T5Tokenizer"`, `"T5TokenizerFast"`, `"DebertaV2Tokenizer"`, `"DebertaV2TokenizerFast"`}
 
 // idleWith returns commonIdle without some keys and with more.
 func idleWith(more strictjson.Idle, but ...string) strictjson.Idle {

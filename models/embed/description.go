@@ -15,6 +15,7 @@ type description struct {
 	layers, hidden, ffn, vocab int
 	heads, keyHeads, width     int // heads of queries and of keys, and channels of a head
 	positions, segments        int // rows of the other embedding tables, 0 for no table
+	embedding                  int // width of rows of all these tables, 0 for hidden
 	longest                    int // maximum of tokens of a text
 	firstPosition              int
 	pad                        int // token with position pad that is not counted, −1 for none
@@ -24,10 +25,11 @@ type description struct {
 	preNorm    bool // attention and network read norms; otherwise sums are normalized
 	causal     bool
 	activation nn.Activation
-	gated      bool    // up has a second half, which multiplies the activation's output
-	gateLast   bool    // the activation's half comes second in the file
-	buckets    int     // buckets of distances with a bias (MPNet, T5), 0 for none
-	scale      float32 // of scores, 0 for 1/√width
+	gated      bool      // up has a second half, which multiplies the activation's output
+	gateLast   bool      // the activation's half comes second in the file
+	buckets    int       // buckets of distances with a bias (MPNet, T5), 0 for none
+	scale      float32   // of scores, 0 for 1/√width
+	relative   *relative // nil for none
 
 	rope, localRope *nn.RopeConfig // nil for none
 	local           attn.Window    // window of local layers
@@ -49,7 +51,10 @@ type names struct {
 	prefixes                   []string // a file has one of these before all names
 	words, positions, segments string
 	sameWords                  string // a second name of words: a tensor with the same numbers
+	project                    string // widens the sum of embeddings
 	norm, final, distances     string
+	relative, relativeNorm     string
+	relativeQuery, relativeKey string   // projections of relative in a layer
 	layer                      string   // with %d for its number
 	input                      []string // queries, keys and values, or all fused
 	inputs                     string   // fused alternative to input
@@ -75,6 +80,8 @@ type layer struct {
 	input, up              []weights.Linear // outputs are columns of a row
 	output, down           weights.Linear
 	queryNorm, keyNorm     []float32
+	relativeQueries        []float32 // rows of relative as queries, all heads of a row together
+	relativeKeys           []float32
 	rope                   *nn.Rope
 	window                 attn.Window
 }
@@ -82,6 +89,7 @@ type layer struct {
 // tables are the embeddings of tokens, positions and segments.
 type tables struct {
 	words, positions, segments *weights.Table
+	project                    *weights.Linear // nil for none
 	norm                       *norm
 }
 
@@ -147,13 +155,19 @@ var activations = map[string]nn.Activation{"gelu": nn.GELU, "gelu_new": nn.GELUT
 
 // setActivation sets the activation by its name in a config.
 func (d *description) setActivation(key, name string) error {
+	a, err := activationOf(key, name)
+	d.activation = a
+	return err
+}
+
+// activationOf returns the activation that a key of a config names.
+func activationOf(key, name string) (nn.Activation, error) {
 	a, ok := activations[name]
 	if !ok {
-		return fmt.Errorf("%s is %q, want gelu, gelu_new, gelu_python, gelu_pytorch_tanh, linear, "+
+		return a, fmt.Errorf("%s is %q, want gelu, gelu_new, gelu_python, gelu_pytorch_tanh, linear, "+
 			"quick_gelu, relu, sigmoid, silu, swish or tanh", key, name)
 	}
-	d.activation = a
-	return nil
+	return a, nil
 }
 
 // idleTensors returns the names of tensors without effect, with each prefix.

@@ -208,6 +208,7 @@ func TestBitsOfEveryCPUByKind(t *testing.T) {
 		"new":         0x76dc1df6,
 		"qwen3":       0xa49ad8e1,
 		"t5":          0x4f9c140d,
+		"deberta-v2":  0x6f047dab,
 	}
 	for _, k := range kindTests() {
 		path, _ := writeKind(t, &k, safetensors.F32)

@@ -23,6 +23,9 @@ type runner struct {
 	x, projected, attended []float32 // rows; projected has queries, keys and values
 	slabs                  slabs
 
+	byKeys, byQueries []float32 // products of tokens with relative positions
+	buckets           []int32   // of them
+
 	pictures pictures // of a tower of images
 
 	pooled, next, weights []float32 // rows of texts, and pooling weights of tokens
@@ -71,8 +74,9 @@ func (r *runner) attend(l *layer) {
 		return
 	}
 	q, k, v := r.projections(0, r.tokens)
-	o, dst := attn.Options{Documents: r.lens, Scale: r.scale, Window: l.window, Distance: r.distance,
-		Integers: r.options.Integers}, attn.BLHD(r.attended, 1, r.tokens, r.heads, r.width)
+	o, dst := attn.Options{Documents: r.lens, Scale: r.scale, Window: l.window,
+		Distance: r.distances(l, q, k), Integers: r.options.Integers},
+		attn.BLHD(r.attended, 1, r.tokens, r.heads, r.width)
 	if n := len(r.seen); n > 0 {
 		o.Documents, o.KeyLens = nil, r.seen
 		dst, q, k, v = inBatch(dst, n), inBatch(q, n), inBatch(k, n), inBatch(v, n)
@@ -80,7 +84,9 @@ func (r *runner) attend(l *layer) {
 	if r.causal {
 		o.Causal = attn.TopLeft
 	}
-	r.err = r.pool.Attend(dst, q, k, v, &o)
+	if r.err == nil {
+		r.err = r.pool.Attend(dst, q, k, v, &o)
+	}
 }
 
 // inBatch returns a view of texts of equal length as entries of a batch.

@@ -110,8 +110,8 @@ func (m *Model) loadTokenHead(b *builder, f *labelsFile) {
 	n := m.names.tokenHead
 	if n.out == "" {
 		b.Check(configJSON, fmt.Errorf("architectures is %q, which labels tokens, and model_type is %q,"+
-			" want bert, distilbert, roberta, xlm-roberta, camembert, mpnet or modernbert", f.Architectures,
-			m.kind))
+			" want bert, distilbert, roberta, xlm-roberta, camembert, mpnet, modernbert or deberta-v2",
+			f.Architectures, m.kind))
 		return
 	}
 	m.noVector = fmt.Errorf("%s: architectures is %q, which labels tokens and has no embeddings, "+

@@ -44,6 +44,7 @@ func headTests() map[string]headTest {
 		"xlm-roberta": roberta, "mpnet": roberta,
 		"new":        twoOf(48, "new.pooler.dense", "classifier", math.Tanh),
 		"distilbert": two("pre_classifier", "classifier", relu),
+		"deberta-v2": two("pooler.dense", "classifier", geluOf),
 		"modernbert": {func(labels int) map[string][]int {
 			shapes := map[string][]int{"head.dense.weight": {wide, wide}, "head.norm.weight": {wide}}
 			linears(shapes, wide, labels, "classifier")

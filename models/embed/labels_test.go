@@ -210,9 +210,9 @@ func TestLabelsMisuse(t *testing.T) {
 		}
 	}
 	for want, more := range map[string]map[string]any{
-		`problem_type is "ranking"`:                                      {"problem_type": "ranking"},
-		`model_type is "new", want bert`:                                 {"architectures": []string{"NewForTokenClassification"}},
-		`model_type is "deberta-v2", whose attention by distance is not`: {"model_type": "deberta-v2"},
+		`problem_type is "ranking"`:                 {"problem_type": "ranking"},
+		`model_type is "new", want bert`:            {"architectures": []string{"NewForTokenClassification"}},
+		`model_type is "deberta", want one of bert`: {"model_type": "deberta"},
 	} {
 		k, h := kindNamed(t, "bert"), headTests()["bert"]
 		if strings.Contains(want, `"new"`) {
@@ -261,7 +261,7 @@ func labelRow(kind string, w numbers, x []float64) []float64 {
 
 // labelKinds are the kinds that label tokens.
 var labelKinds = []string{"bert", "distilbert", "roberta", "xlm-roberta", "camembert", "mpnet",
-	"modernbert"}
+	"modernbert", "deberta-v2"}
 
 // tokenRows returns the probabilities of a text's tokens in float64, in windows if it is long.
 func tokenRows(t *testing.T, m *Model, k *kindTest, w numbers, text string) (all [][]float64) {

@@ -55,6 +55,7 @@ var modelKinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
 	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3, "t5": readT5,
+	"deberta-v2": readDeBERTa,
 }
 
 // Open opens a model: a GGUF file, or a folder with config.json, model.safetensors (F32, F16 or
@@ -149,11 +150,7 @@ func readDescription(l *weights.Loader, kind string) *description {
 	}
 	read := modelKinds[kind]
 	if read == nil {
-		why := ""
-		if strings.HasPrefix(kind, "deberta") {
-			why = ", whose attention by distance is not supported yet"
-		}
-		l.Check(configJSON, fmt.Errorf("model_type is %q%s, want one of %s", kind, why, knownKinds()))
+		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", kind, knownKinds()))
 		return nil
 	}
 	return read(l, kind)
@@ -179,6 +176,7 @@ func (m *Model) build(l *weights.Loader) {
 	m.all = b.loadLayers()
 	m.final = b.loadNorm(b.names.final)
 	m.loadDistances(b)
+	m.loadRelative(b)
 	m.loadHead(b)
 	m.matrices = l.Packed
 	l.CheckUsed(m.names.idleTensors()...)
@@ -315,6 +313,9 @@ func (m *Model) Memory() (matrices, lookups int) {
 	if m.images != nil {
 		lookups += 4 * (len(m.images.vision.before) + len(m.images.vision.places))
 	}
+	for i := range m.all {
+		lookups += 4 * (len(m.all[i].relativeQueries) + len(m.all[i].relativeKeys))
+	}
 	return m.matrices, lookups + 4*len(m.distance.Query.Data)
 }
 
@@ -329,6 +330,9 @@ func (m *Model) MultiplyAdds(tokens int) int {
 			for j := range by {
 				products += by[j].In * by[j].Out
 			}
+		}
+		if m.relative != nil && tokens > 0 {
+			products += m.heads * m.width * m.relative.products(tokens)
 		}
 		all += tokens*products + 2*m.heads*m.width*m.pairs(tokens, l.window)
 	}

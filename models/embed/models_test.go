@@ -42,7 +42,8 @@ type encoder struct {
 	norm1, norm2  string
 	norm          func(name string, x []float64) []float64
 	score         func(layer, head, query, key int, s float64) float64 // −Inf hides a key
-	turn          func(layer, position int, x []float64) []float64     // a head of queries or keys
+	scoreOf       func(layer, head, query, key int, q, k []float64) float64
+	turn          func(layer, position int, x []float64) []float64 // a head of queries or keys
 	network       func(at string, x []float64) []float64
 	preNorm       bool
 	keyHeads      int
@@ -115,6 +116,9 @@ func (e *encoder) attention(layer int, at string, x [][]float64) (out [][]float6
 				s := dot(q[i][h*width:][:width], k[j][g:][:width]) / math.Sqrt(float64(width))
 				if e.score != nil {
 					s = e.score(layer, h, i, j, s)
+				}
+				if e.scoreOf != nil {
+					s = e.scoreOf(layer, h, i, j, q[i][h*width:][:width], k[j][g:][:width])
 				}
 				p := math.Exp(s)
 				head, total = plus(head, scaled(v[j][g:][:width], p)), total+p
@@ -397,6 +401,7 @@ func kindTests() []kindTest {
 			return e.run(x)
 		}, 20})
 	add(t5Test("relu", "1.DenseReluDense.wi"))
+	add(debertaTest(nil))
 	return append(list, decoderTests(base)...)
 }
 

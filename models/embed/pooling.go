@@ -117,9 +117,9 @@ func (r *runner) copyVectors(dst []float32) {
 }
 
 // resize returns n elements with any values.
-func resize(x []float32, n int) []float32 {
+func resize[T any](x []T, n int) []T {
 	if cap(x) < n {
-		return make([]float32, n)
+		return make([]T, n)
 	}
 	return x[:n]
 }

@@ -19,6 +19,7 @@ type slab struct {
 	first, rows int
 
 	y, wide  []float32
+	narrow   []float32 // embeddings that are widened
 	outs     []attn.Tensor
 	matrices []*attn.Matrix
 	biases   [][]float32
@@ -239,6 +240,10 @@ func (s *slab) activateUp() attn.Tensor {
 // lookUp sets x to the sum of the embeddings of tokens, segments and positions.
 func (s *slab) lookUp() {
 	x, y := s.x(), s.view(s.y, s.hidden)
+	if by := s.tables.project; by != nil {
+		s.narrow = resize(s.narrow, 2*s.rows*by.In)
+		x, y = s.view(s.narrow, by.In), s.view(s.narrow[s.rows*by.In:], by.In)
+	}
 	gather := func(to attn.Tensor, from *weights.Table, at []int32) {
 		for i, row := range at[s.first:][:s.rows] {
 			from.Row(to.Row(0, 0, i), int(row))
@@ -252,6 +257,10 @@ func (s *slab) lookUp() {
 	if s.tables.positions != nil {
 		gather(y, s.tables.positions, s.positions)
 		s.try(nn.Add(s.pool, x, x, y))
+	}
+	if by := s.tables.project; by != nil {
+		s.multiplyOne(s.x().Data, x, by)
+		x = s.x()
 	}
 	if s.tables.norm != nil {
 		s.normalize(x, x, s.tables.norm)

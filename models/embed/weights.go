@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -75,18 +76,23 @@ func (b *builder) loadLinears(in int, bias bool, at string, list []string,
 
 // loadTables loads the embedding tables and their norm.
 func (b *builder) loadTables() (t tables) {
+	width := cmp.Or(b.embedding, b.hidden)
 	table := func(name string, rows int) *weights.Table {
 		if name == "" || rows == 0 {
 			return nil
 		}
-		return b.Table(b.at+name+".weight", rows, b.hidden, nil)
+		return b.Table(b.at+name+".weight", rows, width, nil)
 	}
 	t.words = table(b.names.words, b.vocab)
 	if again := b.at + b.names.sameWords + ".weight"; b.Has(again) {
-		b.CheckEqual(again, b.at+b.names.words+".weight", b.vocab, b.hidden)
+		b.CheckEqual(again, b.at+b.names.words+".weight", b.vocab, width)
 	}
 	t.positions = table(b.names.positions, b.positions)
 	t.segments = table(b.names.segments, b.segments)
+	if width != b.hidden {
+		loaded := b.loadLinear(width, false, b.names.project, b.hidden)
+		t.project = &loaded
+	}
 	t.norm = b.loadNorm(b.names.norm)
 	return t
 }
