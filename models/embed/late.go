@@ -110,6 +110,10 @@ func (a *late) findTokens(l *weights.Loader, m *Model) {
 		l.Check(promptsJSON, fmt.Errorf("%s, want at most %d, as many tokens as layers with windows "+
 			"see: further ones would see none", a.describeKey(queryLength, *a.Queries), w))
 	}
+	if a.fills() && m.relative != nil { // versions of transformers differ in what they compute
+		l.Check(promptsJSON, errors.New("attend_to_expansion_tokens is false and do_query_expansion "+
+			"true, want the same of both: a DeBERTa has no vectors of masked tokens"))
+	}
 	keys := []string{queryPrefix, documentPrefix}
 	for i, text := range []string{*a.Query, *a.Document} {
 		if text != "" && !m.texts.HasToken(text) {

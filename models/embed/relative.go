@@ -153,8 +153,5 @@ func (r *runner) relate(to *attn.Tensor, memory []float32, tokens attn.Tensor, t
 	*to = attn.BHLD(memory, 1, r.heads, r.tokens, n)
 	r.try(r.pool.MatMulTransposed(*to, tokens,
 		attn.Rows(table[first*pitch:], 1, n, r.heads, r.width, pitch)))
-	if texts := len(r.seen); texts > 0 {
-		*to = inBatch(*to, texts)
-	}
 	return memory
 }
