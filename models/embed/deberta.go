@@ -20,6 +20,7 @@ var debertaNames = names{
 	input: []string{"attention.self.query_proj", "attention.self.key_proj",
 		"attention.self.value_proj"},
 	relative: "encoder.rel_embeddings", relativeNorm: "encoder.LayerNorm",
+	convolution: "encoder.conv.conv", convolutionNorm: "encoder.conv.LayerNorm",
 	relativeQuery: "attention.self.pos_query_proj", relativeKey: "attention.self.pos_key_proj",
 	output: "attention.output.dense", attentionNorm: "attention.output.LayerNorm",
 	up: []string{"intermediate.dense"}, down: "output.dense", ffnNorm: "output.LayerNorm",
@@ -30,11 +31,11 @@ var debertaNames = names{
 	head: headNames{dense: "pooler.dense", out: "classifier"}, tokenHead: labelHead,
 }
 
-// debertaIdle are keys without effect: settings of training and of a convolution that is not there.
+// debertaIdle are keys without effect: settings of training.
 var debertaIdle = strictjson.Idle{
-	"cls_dropout": nil, "conv_act": nil, "conv_groups": nil, "conv_kernel_size": {"0"},
-	"legacy": nil, "pad_token_id": nil, "pooler_dropout": nil, "summary_activation": nil,
-	"summary_last_dropout": nil, "summary_type": nil, "summary_use_proj": nil,
+	"cls_dropout": nil, "conv_groups": {"1"}, "legacy": nil, "pad_token_id": nil,
+	"pooler_dropout": nil, "summary_activation": nil, "summary_last_dropout": nil,
+	"summary_type": nil, "summary_use_proj": nil,
 }
 
 // debertaConfig has the keys of config.json.
@@ -49,6 +50,8 @@ type debertaConfig struct {
 	Terms      terms  `json:"pos_att_type"`
 	Shared     bool   `json:"share_att_key"`
 	Norm       string `json:"norm_rel_ebd"`
+	Kernel     int    `json:"conv_kernel_size"`
+	KernelAct  string `json:"conv_act"`
 	PoolerAct  string `json:"pooler_hidden_act"`
 	PoolerSize *int   `json:"pooler_hidden_size"`
 }
@@ -80,7 +83,7 @@ func barred(text string) []string {
 func readDeBERTa(l *weights.Loader, kind string) *description {
 	c := debertaConfig{bertConfig: bertConfig{Activation: "gelu", Hidden: 1536, Layers: 24, Heads: 24,
 		FFN: 6144, Vocab: 128100, Positions: 512, Epsilon: 1e-7}, Biased: true, Most: -1, Buckets: -1,
-		Norm: "none", PoolerAct: "gelu"}
+		Norm: "none", KernelAct: "tanh", PoolerAct: "gelu"}
 	l.JSON(configJSON, &c, idleWith(debertaIdle))
 	d := &description{kind: kind, pad: -1, headPooling: "cls", names: debertaNames}
 	d.setSizes(&c.bertConfig)
@@ -102,6 +105,7 @@ func readDeBERTa(l *weights.Loader, kind string) *description {
 	l.Check(configJSON, d.check(usualKeys))
 	l.Check(configJSON, d.setPooler(&c))
 	l.Check(configJSON, d.setRelative(&c))
+	l.Check(configJSON, d.setConvolution(c.Kernel, c.KernelAct))
 	return d
 }
 

@@ -30,6 +30,9 @@ func debertaTest(changes map[string]any) kindTest {
 	if size, ok := config["embedding_size"]; ok {
 		d.embedding = size.(int)
 	}
+	if size, ok := config["conv_kernel_size"]; ok {
+		d.kernel = size.(int)
+	}
 	d.buckets = d.span
 	if d.most < 1 {
 		d.most = 20
@@ -44,8 +47,8 @@ func debertaTest(changes map[string]any) kindTest {
 
 // debertaNumbers is a DeBERTa in float64.
 type debertaNumbers struct {
-	span, buckets, most, types, embedding int
-	norm, shared, biased, c2p, p2c        bool
+	span, buckets, most, types, embedding, kernel int
+	norm, shared, biased, c2p, p2c                bool
 }
 
 const debertaLayer = "deberta.encoder.layer.%d."
@@ -65,6 +68,10 @@ func (d *debertaNumbers) shapes() map[string][]int {
 	}
 	if d.embedding != wide {
 		outside["deberta.embeddings.embed_proj.weight"] = []int{wide, d.embedding}
+	}
+	if d.kernel > 0 {
+		norms(outside, "deberta.encoder.conv.LayerNorm", "deberta.encoder.conv.conv")
+		outside["deberta.encoder.conv.conv.weight"] = []int{wide, wide, d.kernel}
 	}
 	in := map[string][]int{}
 	linears(in, wide, wide, at+"attention.self.query_proj", at+"attention.self.key_proj",
@@ -104,7 +111,34 @@ func (d *debertaNumbers) rows(w numbers, ids, segments []int) (x [][]float64) {
 		}
 		x = append(x, e.norm("deberta.embeddings.LayerNorm", row))
 	}
+	if d.kernel == 0 {
+		return e.run(x)
+	}
+	embedded := slices.Clone(x)
+	e.layers = 1
+	x = e.run(x)
+	for i := range x {
+		sum := d.convolved(w, embedded, i)
+		x[i] = e.norm("deberta.encoder.conv.LayerNorm", plus(x[i], sum))
+	}
+	e.first = 1
 	return e.run(x)
+}
+
+// convolved is the activation of a convolution at a place of a text.
+func (d *debertaNumbers) convolved(w numbers, x [][]float64, at int) []float64 {
+	out := slices.Clone(w["deberta.encoder.conv.conv.bias"])
+	for o := range out {
+		for in := range wide {
+			for k := range d.kernel {
+				if i := at + k - d.kernel/2; i >= 0 && i < len(x) {
+					out[o] += x[i][in] * w["deberta.encoder.conv.conv.weight"][(o*wide+in)*d.kernel+k]
+				}
+			}
+		}
+		out[o] = math.Tanh(out[o])
+	}
+	return out
 }
 
 // row is the row of rel_embeddings for a position, query − key, as the paper of version 2 and
@@ -157,6 +191,8 @@ func TestDeBERTaAgainstFloat64(t *testing.T) {
 		{"max_relative_positions": -1, "type_vocab_size": 2},
 		{"position_biased_input": true, "embedding_size": 7, "type_vocab_size": 2},
 		{"position_biased_input": true, "embedding_size": 41, "attention_head_size": 10},
+		{"conv_kernel_size": 3, "conv_act": "tanh", "conv_groups": 1},
+		{"conv_kernel_size": 5, "embedding_size": 7},
 	} {
 		k := debertaTest(changes)
 		t.Log(changes)

@@ -31,6 +31,8 @@ type description struct {
 	scale      float32   // of scores, 0 for 1/√width
 	relative   *relative // nil for none
 
+	convolution convolution // kernel 0 for none
+
 	rope, localRope *nn.RopeConfig // nil for none
 	local           attn.Window    // window of local layers
 	locals          []bool         // which layers are local, nil for none
@@ -54,6 +56,8 @@ type names struct {
 	project                    string // widens the sum of embeddings
 	norm, final, distances     string
 	relative, relativeNorm     string
+	convolution                string
+	convolutionNorm            string
 	relativeQuery, relativeKey string   // projections of relative in a layer
 	layer                      string   // with %d for its number
 	input                      []string // queries, keys and values, or all fused

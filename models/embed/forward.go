@@ -23,6 +23,7 @@ type runner struct {
 	x, projected, attended []float32 // rows; projected has queries, keys and values
 	slabs                  slabs
 
+	embedded          []float32 // rows before the layers, for a convolution
 	byKeys, byQueries []float32 // products of tokens with relative positions
 	buckets           []int32   // of them
 
@@ -43,6 +44,9 @@ func (r *runner) grow() {
 	r.x = resize(r.x, r.tokens*r.hidden)
 	r.projected = resize(r.projected, r.tokens*(r.heads+2*r.keyHeads)*r.width)
 	r.attended = resize(r.attended, r.tokens*r.heads*r.width)
+	if r.convolution.kernel > 0 {
+		r.embedded = resize(r.embedded, r.tokens*r.hidden)
+	}
 }
 
 // upWidth returns the number of outputs of the network's first product.

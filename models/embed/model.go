@@ -177,6 +177,7 @@ func (m *Model) build(l *weights.Loader) {
 	m.final = b.loadNorm(b.names.final)
 	m.loadDistances(b)
 	m.loadRelative(b)
+	m.loadConvolution(b)
 	m.loadHead(b)
 	m.matrices = l.Packed
 	l.CheckUsed(m.names.idleTensors()...)
@@ -336,6 +337,7 @@ func (m *Model) MultiplyAdds(tokens int) int {
 		}
 		all += tokens*products + 2*m.heads*m.width*m.pairs(tokens, l.window)
 	}
+	all += tokens * m.convolution.by.In * m.convolution.by.Out
 	return all
 }
 

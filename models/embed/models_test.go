@@ -35,7 +35,7 @@ var linears, norms, shapesOf = foldertest.Linears, foldertest.Norms, foldertest.
 type encoder struct {
 	w             numbers
 	epsilon       float64
-	layers        int
+	first, layers int    // that run computes
 	at            string // of a layer
 	q, k, v, qkv  string
 	out, up, down string
@@ -51,7 +51,7 @@ type encoder struct {
 }
 
 func (e *encoder) run(x [][]float64) [][]float64 {
-	for i := range e.layers {
+	for i := e.first; i < e.first+e.layers; i++ {
 		at := strings.ReplaceAll(e.at, "%d", fmt.Sprint(i))
 		norm := func(name string, x []float64) []float64 {
 			if _, ok := e.w[at+name+".weight"]; !ok {

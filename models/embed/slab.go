@@ -19,7 +19,7 @@ type slab struct {
 	first, rows int
 
 	y, wide  []float32
-	narrow   []float32 // embeddings that are widened
+	narrow   []float32 // embeddings that are widened or convolved
 	outs     []attn.Tensor
 	matrices []*attn.Matrix
 	biases   [][]float32
@@ -111,8 +111,12 @@ func (s *slab) computeStage(stage int) {
 		s.embedPatches()
 	} else if stage == 0 {
 		s.lookUp()
+		s.keepEmbeddings()
 	} else {
 		s.endLayer(&s.all[stage-1])
+	}
+	if stage == 1 {
+		s.convolve()
 	}
 	if stage < len(s.all) {
 		s.beginLayer(&s.all[stage])
