@@ -261,17 +261,20 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestAllocations counts allocations of the steady state.
+// TestAllocations counts allocations of the steady state, of each kind of model.
 func TestAllocations(t *testing.T) {
-	m := mustRandom(t, Sizes{Hidden: 33, FFN: 20, Vocab: 50}, Options{Workers: 2})
-	tokens := [][]int32{{1, 2, 3, 4}, {5, 6}, {7, 8, 9, 10, 11, 12}}
-	dst := make([]float32, 3*33)
-	if n := testing.AllocsPerRun(20, func() {
-		if err := m.EncodeTokens(dst, tokens); err != nil {
-			t.Error(err)
+	tokens := [][]int32{{1, 2, 3, 4}, {5, 6}, {7, 8, 9, 10, 11, 0}}
+	for _, k := range append(kindTests(), debertaTest(map[string]any{"conv_kernel_size": 3})) {
+		path, _ := writeKind(t, &k, safetensors.F32)
+		m := mustOpen(t, path, Options{Workers: 2})
+		dst := make([]float32, len(tokens)*m.Dimensions())
+		if n := testing.AllocsPerRun(20, func() {
+			if err := m.EncodeTokens(dst, tokens); err != nil {
+				t.Error(err)
+			}
+		}); n >= 1 {
+			t.Errorf("%s: %v allocations, want none", k.kind, n)
 		}
-	}); n >= 1 {
-		t.Errorf("%v allocations, want none", n)
 	}
 }
 
