@@ -20,7 +20,6 @@ type bertConfig struct {
 	Types      int     `json:"type_vocab_size"`
 	Epsilon    float32 `json:"layer_norm_eps"`
 	Pad        *int    `json:"pad_token_id"`
-	Buckets    int     `json:"relative_attention_num_buckets"`
 }
 
 // commonIdle are keys of config.json without effect on an encoder: names, and settings of training
@@ -179,11 +178,14 @@ var mpNames = names{
 }
 
 func readMPNet(l *weights.Loader, kind string) *description {
-	c := bertConfig{Activation: "gelu", Hidden: 768, Layers: 12, Heads: 12, FFN: 3072, Vocab: 30527,
-		Positions: 512, Epsilon: 1e-12, Buckets: 32}
+	c := struct {
+		bertConfig
+		Buckets int `json:"relative_attention_num_buckets"`
+	}{bertConfig{Activation: "gelu", Hidden: 768, Layers: 12, Heads: 12, FFN: 3072, Vocab: 30527,
+		Positions: 512, Epsilon: 1e-12}, 32}
 	l.JSON(configJSON, &c, idleWith(nil))
 	d := &description{kind: kind, headPooling: "cls", names: mpNames, buckets: c.Buckets}
-	d.setSizes(&c)
+	d.setSizes(&c.bertConfig)
 	d.segments = 0
 	d.countFromPad(l, nil, 1) // MPNet ignores pad_token_id
 	l.Check(configJSON, checkBuckets(d.buckets))

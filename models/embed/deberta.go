@@ -33,7 +33,7 @@ var debertaNames = names{
 
 // debertaIdle are keys without effect: settings of training.
 var debertaIdle = strictjson.Idle{
-	"cls_dropout": nil, "conv_groups": {"1"}, "legacy": nil, "pad_token_id": nil,
+	"cls_dropout": nil, "conv_groups": {"1"}, "legacy": nil,
 	"pooler_dropout": nil, "summary_activation": nil, "summary_last_dropout": nil,
 	"summary_type": nil, "summary_use_proj": nil,
 }
