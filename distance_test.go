@@ -98,8 +98,9 @@ func (o Options) withoutDistance(batch, heads, lq, lk int) Options {
 // reach less or more far than the keys. Some numbers are −Inf.
 func randomDistance(r *rand.Rand, kind distribution, batch, heads, lq, lk int) (x Distance) {
 	n := 1 + r.IntN(40)
-	if r.IntN(3) == 0 {
-		n = 1 + r.IntN(2*(lq+lk))
+	if r.IntN(3) == 0 { // up to a table of a megabyte
+		most := max(40, 1<<18/max(1, batch*heads*max(lq, lk)))
+		n = 1 + r.IntN(min(most, 2*(lq+lk)))
 	}
 	table := func(rows int) Tensor {
 		t := tensor(r, kind, oneOr(r, batch), oneOr(r, heads), rows, n)
