@@ -26,9 +26,9 @@ func (a *trees) fit(p *plan) {
 		a.tree.Plant(p.parents)
 		return
 	}
-	for i := range p.sequences.sequences {
-		s := &p.sequences.sequences[i]
-		a.tree[s.query:].Plant(p.parents[s.query:][:s.queries])
+	for i := range p.sequences.Sequences {
+		s := &p.sequences.Sequences[i]
+		a.tree[s.Query:].Plant(p.parents[s.Query:][:s.Queries])
 	}
 }
 

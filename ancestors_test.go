@@ -2,10 +2,12 @@ package attn
 
 import (
 	"fmt"
-	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/ragged"
 )
 
 // treeProblem is a problem with a tree and random other options.
@@ -327,10 +329,10 @@ func mustShareTrees(t *testing.T, r *rand.Rand, format Format) {
 	q, dst := tensor(r, normal, 1, heads, total, d), BHLD(nans(heads*total*dv), 1, heads, total, dv)
 	must(t, AttendSequences(dst, q, seqs, &opt))
 	p := newPlan(dst, q, Tensor{}, Tensor{}, &opt)
-	var call sequenceCall
+	var call ragged.Call
 	must(t, p.initSequences(&call, seqs, &opt))
 	p.decideSequences(&tuned, 1)
-	if asking > 1 && !call.sharesPrefixes() {
+	if asking > 1 && !call.SharesPrefixes() {
 		t.Errorf("queries %v share no pages", opt.QueryLens)
 	}
 	at := 0

@@ -1,6 +1,6 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/views"
+import "github.com/seed-1415985d/attn/internal/ragged"
 
 // AttendSequences computes attention of the queries of several sequences of one [Store], each over
 // its own tokens, on the calling goroutine. Queries and outputs are packed one sequence after the
@@ -47,13 +47,13 @@ func (w *scratch) attendSequences(p *plan, err error) error {
 			w.attendChunk(p, i, i+1)
 		}
 	}
-	w.call.drop()
+	w.call.Drop()
 	scratches.Put(w)
 	return err
 }
 
 // initSequences validates the arguments of a call over sequences of a store.
-func (p *plan) initSequences(s *sequenceCall, seqs []*Sequence, opt *Options) error {
+func (p *plan) initSequences(s *ragged.Call, seqs []*Sequence, opt *Options) error {
 	if opt != nil && opt.KeyLens != nil {
 		return errKeyLens(opt)
 	}
@@ -62,46 +62,21 @@ func (p *plan) initSequences(s *sequenceCall, seqs []*Sequence, opt *Options) er
 	}
 	lens := p.queryLens
 	p.sequences, p.queryLens = s, nil
-	if err := s.assignQueries(seqs, lens, p.q.L); err != nil {
+	if err := s.Begin(len(seqs), lens, p.q.L); err != nil {
 		return err
 	}
-	if len(seqs) == 0 { // a call over no sequence, whatever the shapes
-		p.kvHeads, p.d, p.dv = p.q.H, p.q.D, p.dst.D
-		return p.initCall(1, opt)
-	}
-	return p.initPacked(&seqs[0].store.packed, 1, s.keys, opt)
-}
-
-// assignQueries sets the sequences of a call, and the queries of each; lens is nil if each has one.
-func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) error {
-	if lens != nil && len(lens) != len(seqs) {
-		return fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
-			len(lens), len(seqs))
-	}
-	if lens == nil && queries != len(seqs) {
-		return fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
-			queries, len(seqs))
-	}
-	if lens != nil {
-		if err := views.CheckSum("QueryLens", lens, "q.L", queries); err != nil {
-			return err
-		}
-	}
-	s.documents, s.sequences = false, s.sequences[:0]
-	s.longest, s.keys, s.blockRows = 0, 0, 0
-	at := 0
 	for i, seq := range seqs {
 		n := 1
 		if lens != nil {
 			n = lens[i]
 		}
-		s.sequences = append(s.sequences, callSequence{table: &seq.table, query: at, queries: n,
-			blockRow: s.blockRows})
-		s.blockRows += (n + Block - 1) / Block
-		s.longest, s.keys = max(s.longest, n), max(s.keys, seq.table.Len())
-		at += n
+		s.Add(&seq.table, n)
 	}
-	return nil
+	if len(seqs) == 0 { // a call over no sequence, whatever the shapes
+		p.kvHeads, p.d, p.dv = p.q.H, p.q.D, p.dst.D
+		return p.initCall(1, opt)
+	}
+	return p.initPacked(&seqs[0].store.packed, 1, s.Keys, opt)
 }
 
 // attendDocuments is Attend with Options.Documents. For the engine a document is like a sequence of
@@ -114,7 +89,7 @@ func attendDocuments(dst, q, k, v Tensor, opt *Options) error {
 }
 
 // initDocuments validates the arguments of a call over documents.
-func (p *plan) initDocuments(s *sequenceCall, opt *Options) error {
+func (p *plan) initDocuments(s *ragged.Call, opt *Options) error {
 	if err := opt.checkDocuments(); err != nil {
 		return err
 	}
@@ -130,7 +105,7 @@ func (p *plan) initDocuments(s *sequenceCall, opt *Options) error {
 	if err := p.initOutput(); err != nil {
 		return err
 	}
-	if err := s.takeDocuments(opt.Documents, opt.KeyDocuments, p.lq, p.lk); err != nil {
+	if err := s.SetDocuments(opt.Documents, opt.KeyDocuments, p.lq, p.lk); err != nil {
 		return err
 	}
 	p.sequences = s
@@ -154,32 +129,6 @@ func (o *Options) checkDocuments() error {
 		return fail(ErrOption, "Keys are set with Documents, want one of them")
 	case o.KeyLens != nil:
 		return fail(ErrOption, "KeyLens has %d lengths, want nil with Documents", len(o.KeyLens))
-	}
-	return nil
-}
-
-// takeDocuments sets the documents of a call that have queries.
-func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, keys int) error {
-	if err := views.CheckSum("Documents", documents, "q.L", queries); err != nil {
-		return err
-	}
-	if keyDocuments == nil {
-		if keys != queries {
-			return fail(ErrShape, "k.L is %d, want the sum of Documents, %d, or KeyDocuments", keys, queries)
-		}
-		keyDocuments = documents
-	} else if err := views.CheckSum("KeyDocuments", keyDocuments, "k.L", keys); err != nil {
-		return err
-	}
-	s.documents, s.sequences = true, s.sequences[:0]
-	s.longest, s.keys, s.blockRows = 0, 0, partsOf(queries, Block)
-	x := callSequence{}
-	for i, n := range documents {
-		if x.queries, x.keys = n, keyDocuments[i]; n > 0 {
-			s.sequences = append(s.sequences, x)
-			s.longest, s.keys = max(s.longest, n), max(s.keys, x.keys)
-		}
-		x.query, x.key = x.query+n, x.key+x.keys
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		switch {
 		case p.sequences == nil:
 			p.chunk(next, &w.next)
-		case p.sequences.documents:
+		case p.sequences.Documents:
 			p.sequenceChunk(next, &w.next, nil)
 		}
 	}

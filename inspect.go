@@ -1,17 +1,11 @@
 package attn
 
 import (
-	"fmt"
-	"math"
-	"strings"
-	"time"
-
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
-	"github.com/seed-1415985d/attn/internal/views"
 )
 
 func init() { inspect.Describer = describer{} }
@@ -33,24 +27,8 @@ func (describer) Describe(c inspect.Call) (string, error) {
 
 // planOf returns the plan of a call without buffers.
 func planOf(c inspect.Call) (plan, error) {
-	for _, f := range [...]struct {
-		name string
-		n    int
-	}{{"B", c.B}, {"H", c.H}, {"KVH", c.KVH}, {"Lq", c.Lq}, {"Lk", c.Lk}, {"D", c.D}, {"Dv", c.Dv},
-		{"workers", c.Workers}} {
-		if f.n < 1 || f.n > maxLength {
-			return plan{}, fail(ErrShape, "%s is %d, want 1 to %d", f.name, f.n, maxLength)
-		}
-	}
-	if c.H%c.KVH != 0 {
-		return plan{}, fail(ErrShape, "H is %d, want a multiple of KVH = %d", c.H, c.KVH)
-	}
-	for _, size := range [...][4]int{{c.B, c.H, c.Lq, max(c.D, c.Dv)},
-		{c.B, c.KVH, c.Lk, max(c.D, c.Dv)}, {1, 1, 4 * Block, c.D + c.Dv}} {
-		if _, ok := views.Product(size[:]...); !ok {
-			return plan{}, fail(ErrShape, "a view or scratch memory is %d×%d×%d×%d elements, want at "+
-				"most %d", size[0], size[1], size[2], size[3], maxElements)
-		}
+	if err := c.Check(); err != nil {
+		return plan{}, err
 	}
 	p := plan{batch: c.B, heads: c.H, kvHeads: c.KVH, group: c.H / c.KVH, lq: c.Lq, lk: c.Lk, d: c.D,
 		dv: c.Dv, left: -1, right: -1}
@@ -75,72 +53,32 @@ func planOf(c inspect.Call) (plan, error) {
 
 // describe explains a schedule: a line of at most 100 columns for each decision.
 func describe(t *tuning.Row, p *plan) string {
-	var s strings.Builder
-	line := func(name string, value any, meaning string, args ...any) {
-		fmt.Fprintf(&s, "%-11s  %-9v  %s\n", name, value, fmt.Sprintf(meaning, args...))
-	}
+	var s inspect.Text
 	cost := p.cost(t)
-	line("CPU", t.CPU, "row of the tuning table; kernels: %v", t.ISA)
-	line("time", threeDigits(cost), "estimate for one core")
-	wakes, meaning := sharing(t, cost)
-	line("sharing", wakes, "%s", meaning)
-	line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads",
-		p.chunkRows,
-		p.headsPerChunk)
-	line("segments", p.segments, "parts of a chunk's keys, which workers share; workers: %d",
+	s.Line("CPU", t.CPU, "row of the tuning table; kernels: %v", t.ISA)
+	s.Line("time", cost, "estimate for one core")
+	s.Sharing(t, cost)
+	s.Line("chunks", p.chunks, "parts of the work, each %d query rows by %d key/value heads",
+		p.chunkRows, p.headsPerChunk)
+	s.Line("segments", p.segments, "parts of a chunk's keys, which workers share; workers: %d",
 		p.workers)
-	line("tile rows", p.tileRows, "query rows in one call of a kernel, at most")
+	s.Line("tile rows", p.tileRows, "query rows in one call of a kernel, at most")
 	where, meaning := p.place(p.keys)
-	line("keys", where, "%s; %s", meaning, p.prefetching(p.keys))
+	s.Line("keys", where, "%s; %s", meaning, p.prefetching(p.keys))
 	where, meaning = p.place(p.values)
-	line("values", where, "%s; %s", meaning, p.prefetching(p.values))
-	line("span", p.blocks, "blocks of %d keys that are scored before their values are added, at most",
-		Block)
-	line("step", p.step, "keys of a head before the next head of the chunk has its turn")
-	line("full blocks", yes(p.full), "operands of a whole block are checked once, not for each tile")
-	line("prefetch", p.prefetchOrder(t), "for few rows: by the hardware, or by kernels, paged or "+
+	s.Line("values", where, "%s; %s", meaning, p.prefetching(p.values))
+	s.Line("span", p.blocks, "blocks of %d keys that are scored before their values are added, at "+
+		"most", Block)
+	s.Line("step", p.step, "keys of a head before the next head of the chunk has its turn")
+	s.Line("full blocks", p.full, "operands of a whole block are checked once, not for each tile")
+	s.Line("prefetch", p.prefetchOrder(t), "for few rows: by the hardware, or by kernels, paged or "+
 		"in order")
 	use := floats.Choose(t, min(p.tileRows, p.chunkRows), p.d,
 		p.packed == nil && p.chunkRows >= kernel.PackedRows || p.panelRows > 0)
-	line("lanes", lanes(use.Lanes16), "floats that score and value kernels compute at once; "+
-		"softmax: %d",
-		lanes(use.Softmax16))
-	line("maxima", yes(use.Maxima && !use.Lanes16), "score kernels find the maxima of rows")
+	s.Line("lanes", inspect.Lanes(use.Lanes16), "floats that score and value kernels compute at "+
+		"once; softmax: %d", inspect.Lanes(use.Softmax16))
+	s.Line("maxima", use.Maxima && !use.Lanes16, "score kernels find the maxima of rows")
 	return s.String()
-}
-
-// threeDigits rounds a time to three digits.
-func threeDigits(ns float64) time.Duration {
-	unit := math.Pow(10, max(0, math.Floor(math.Log10(max(ns, 1)))-2))
-	return time.Duration(math.Round(ns/unit) * unit)
-}
-
-// sharing says which workers of a Pool share a call of some nanoseconds.
-func sharing(t *tuning.Row, cost float64) (wakes, meaning string) {
-	switch {
-	case cost < t.SmallCall:
-		return "none", fmt.Sprintf("a Pool leaves it to the caller, as all calls below %v",
-			threeDigits(t.SmallCall))
-	case cost < t.WakingCall:
-		return "awake", fmt.Sprintf("a Pool shares it with workers that are awake; it wakes others "+
-			"from %v on",
-			threeDigits(t.WakingCall))
-	}
-	return "all", "a Pool wakes its workers for it"
-}
-
-func yes(x bool) string {
-	if x {
-		return "yes"
-	}
-	return "no"
-}
-
-func lanes(sixteen bool) int {
-	if sixteen {
-		return 16
-	}
-	return 8
 }
 
 // place says where the kernels of whole chunks read keys, or values.

@@ -81,7 +81,8 @@ var packageTable = []layers.Layer{
 	{Name: "attention", Files: "."},
 	{Name: "products and workers", Files: "internal/matmul internal/pool"},
 	{Name: "layout", Files: `internal/packed internal/pages internal/file internal/online
-		internal/segment internal/ancestors internal/sight`},
+		internal/segment internal/ancestors internal/sight internal/ragged
+		internal/inspect`},
 	{Name: "kernels", Files: `internal/kernel internal/kernel/floats internal/kernel/narrow
 		internal/kernel/integers internal/kernel/int4 internal/kernel/blockwise
 		internal/kernel/elements internal/kernel/pairs internal/kernel/triangle`},

@@ -122,13 +122,14 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *blockKeys) uint8 {
 // that of several blocks.
 func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 {
 	seen, whole := w.seen[c.at:][:c.rows], kernel.LowBits(b.hi)&^kernel.LowBits(b.lo)
-	var ahead *maskAhead
-	mask := 0
+	var ahead *sight.Ahead
+	var mask sight.Mask
+	at := 0
 	if p.mask.Data != nil && !p.listed {
-		ahead = w.aheadOf(p, c)
-		mask = ahead.find(p, c, b.first, blocks)
+		ahead, mask = w.aheadOf(p, c), p.maskOf(c)
+		at = ahead.Find(tuned.ISA, &mask, b.first, c.hi, blocks)
 	}
-	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !p.blocksSeen(c, b) {
+	if ahead != nil && ahead.Some[at]&whole == 0 || p.blocked.Data != nil && !p.blocksSeen(c, b) {
 		clear(seen)
 		return sight.None
 	}
@@ -136,9 +137,9 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 
 		return p.lookAtRuns(c, b)
 	}
 	hides := p.lookAtPositions(c, b, seen, whole)
-	if ahead != nil && ahead.every[mask] != ^uint64(0) {
+	if ahead != nil && ahead.Every[at] != ^uint64(0) {
 		hides = true
-		ahead.allow(p, c, mask, seen)
+		ahead.Allow(&mask, at, seen)
 	}
 	more, some := w.lookAtOptions(p, c, b, seen)
 	switch {
@@ -421,9 +422,6 @@ func (w *scratch) runOf(keys uint64, c *chunk, row int) (n int) {
 	return sight.Run(w.seen[c.at+row:c.at+c.rows], keys)
 }
 
-// A mask is read several blocks ahead, because a row of one block is only a cache line, and each
-// row is in another page.
-
 // aheadBits bounds the memory of masks that are kept for other heads.
 const aheadBits = 1 << 19
 
@@ -434,10 +432,10 @@ func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 		if p.headsPerChunk > 1 && p.mask.SH != 0 {
 			return 1 // heads alternate
 		}
-		return aheadBlocks
+		return sight.AheadBlocks
 	}
 	for _, saw := range known[b.first/Block:] {
-		if saw = saw &^ sight.Bias; saw == sight.None || saw == sight.All || n == aheadBlocks {
+		if saw = saw &^ sight.Bias; saw == sight.None || saw == sight.All || n == sight.AheadBlocks {
 			break
 		}
 		n++
@@ -445,88 +443,27 @@ func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 	return n
 }
 
-// aheadOf returns the mask for a chunk's rows.
-func (w *scratch) aheadOf(p *plan, c *chunk) *maskAhead {
-	n, i := 1, 0
-	if p.mask.SH == 0 && p.sequences == nil && p.kvHeads > 1 &&
-		p.lq*min(partsOf(p.lk, Block), aheadBlocks) <= aheadBits {
-		n, i = p.chunksPerHead, c.row/p.chunkRows
-	}
-	for len(w.ahead) < n {
-		w.ahead = append(w.ahead, maskAhead{})
-	}
-	return &w.ahead[i]
-}
-
-// find returns the index of the block at key first, and reads the mask if it does not hold that
-// block.
-func (a *maskAhead) find(p *plan, c *chunk, first, blocks int) (i int) {
+// maskOf returns the mask's rows for a chunk's rows.
+func (p *plan) maskOf(c *chunk) sight.Mask {
 	kv := c.kv
 	if p.mask.SH == 0 {
 		kv = -1
 	}
-	if i = (first - a.first) / Block; first < a.first || i >= a.blocks || c.row != a.row ||
-		kv != a.kv || c.b != a.b {
-		a.b, a.kv, a.row, a.first = c.b, kv, c.row, first
-		a.blocks = min(blocks, partsOf(c.hi-first, Block))
-		a.read(p, c)
-		i = 0
-	}
-	return i
+	h, i := p.locate(c.kv, 0)
+	return sight.Mask{Data: p.mask.Data[p.mask.offset(c.b, h, i)+c.base:], SH: p.mask.SH,
+		SL: p.mask.SL, Row: c.row, Rows: c.rows, Group: p.group, B: c.b, KV: kv}
 }
 
-// read reads the bits of all blocks from the mask, row by row.
-func (a *maskAhead) read(p *plan, c *chunk) {
-	first, queries := p.queries(c.row, c.rows)
-	switch a.queries = c.rows; {
-	case p.mask.SH != 0: // each row has its own mask
-	case p.mask.SL == 0:
-		a.queries = 1
-	default:
-		a.queries = queries
+// aheadOf returns the memory for the mask of a chunk's rows. If heads see alike, each chunk of a
+// head has its own, so that other heads find it.
+func (w *scratch) aheadOf(p *plan, c *chunk) *sight.Ahead {
+	n, i := 1, 0
+	if p.mask.SH == 0 && p.sequences == nil && p.kvHeads > 1 &&
+		p.lq*min(partsOf(p.lk, Block), sight.AheadBlocks) <= aheadBits {
+		n, i = p.chunksPerHead, c.row/p.chunkRows
 	}
-	whole, rest := (c.hi-a.first)/Block, (c.hi-a.first)%Block
-	whole = min(whole, a.blocks)
-	a.bits = grow(a.bits, a.blocks*a.queries)
-	bits := a.bits[:a.blocks*a.queries]
-	sight.Fill(bits)
-	for r := range a.queries {
-		h, i := 0, first+r
-		if p.mask.SH != 0 {
-			h, i = p.locate(c.kv, c.row+r)
-		}
-		x := p.mask.Data[p.mask.offset(c.b, h, i)+c.base+a.first:]
-		if whole > 0 {
-			floats.MaskKeys(tuned.ISA, x, bits[r:], whole, a.queries, Block, 0, Block)
-		}
-		if whole < a.blocks {
-			at := whole*a.queries + r
-			bits[at] = kernel.LowBits(rest)
-			floats.MaskKeys(tuned.ISA, x[whole*Block:], bits[at:], 1, 1, 0, 0, rest)
-		}
+	for len(w.ahead) < n {
+		w.ahead = append(w.ahead, sight.Ahead{})
 	}
-	for k := range a.blocks {
-		a.some[k], a.every[k] = sight.Keys(bits[k*a.queries:][:a.queries])
-	}
-}
-
-// allow clears in seen the keys that block i of the mask hides from the rows of a chunk.
-func (a *maskAhead) allow(p *plan, c *chunk, i int, seen []uint64) {
-	bits := a.bits[i*a.queries:][:a.queries]
-	switch {
-	case len(bits) == len(seen):
-		for r, e := range bits {
-			seen[r] &= e
-		}
-	case len(bits) == 1:
-		for r := range seen {
-			seen[r] &= bits[0]
-		}
-	default:
-		_, first := p.locate(0, c.row)
-		for r := range seen {
-			_, i := p.locate(0, c.row+r)
-			seen[r] &= bits[i-first]
-		}
-	}
+	return &w.ahead[i]
 }

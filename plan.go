@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
+	"github.com/seed-1415985d/attn/internal/ragged"
 )
 
 // plan is a validated call: its arguments, with all defaults filled in, and how it will be
@@ -39,12 +40,12 @@ type plan struct {
 
 	// These depend on the kind of call: over rotated tokens, a cache or store, lists, trees, a State,
 	// sequences.
-	unrotate  int           // size of the matrix by which outputs are rotated back, if more than 1
-	listed    bool          // queries have lists of keys
-	along     int           // with Options.Tree the window's left side along paths; −1 if unbounded
-	near      nearness      // of Options.Distance
-	update    bool          // of a State; the first key may be any key of a sequence
-	sequences *sequenceCall // of a call over several sequences, else nil
+	unrotate  int          // size of the matrix by which outputs are rotated back, if more than 1
+	listed    bool         // queries have lists of keys
+	along     int          // with Options.Tree the window's left side along paths; −1 if unbounded
+	near      nearness     // of Options.Distance
+	update    bool         // of a State; the first key may be any key of a sequence
+	sequences *ragged.Call // of a call over several sequences, else nil
 
 	// decide and decideSequences set it last.
 	schedule

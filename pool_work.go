@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pool"
+	"github.com/seed-1415985d/attn/internal/ragged"
 )
 
 // The tasks into which each kind of call is divided for the workers of a Pool.
@@ -37,7 +38,7 @@ func (w *worker) Forget() { w.products.Forget() }
 // attention is a call of Attend that workers share: its tasks are chunks, or segments of chunks.
 type attention struct {
 	plan plan
-	call sequenceCall // of a call over several sequences
+	call ragged.Call // of a call over several sequences
 
 	tasks, workers int
 	segments       int // pieces of each chunk, 1 if it is whole
@@ -52,7 +53,7 @@ type attention struct {
 // end ends a call, which may be an update.
 func (a *attention) end(c *poolCall) {
 	a.plan = plan{}
-	a.call.drop()
+	a.call.Drop()
 	c.Memory.update = pooledUpdate{}
 	c.End()
 }
@@ -105,14 +106,14 @@ func (a *attention) scheduleSequences(workers int) {
 	a.tasks = 0
 	a.left = grow(a.left, p.chunks)
 	size := 0
-	for i := range p.sequences.items {
-		w := &p.sequences.items[i]
-		a.tasks += w.chunks * w.segments
-		for index := range w.chunks {
-			a.left[w.chunk+index] = int32(w.segments)
+	for i := range p.sequences.Items {
+		w := &p.sequences.Items[i]
+		a.tasks += w.Chunks * w.Segments
+		for index := range w.Chunks {
+			a.left[w.Chunk+index] = int32(w.Segments)
 		}
-		if w.segments > 1 {
-			size = max(size, w.state+p.kvHeads*w.segments*w.stateSize)
+		if w.Segments > 1 {
+			size = max(size, w.State+p.kvHeads*w.Segments*w.StateSize)
 		}
 	}
 	a.states = grow(a.states, size)
@@ -121,7 +122,7 @@ func (a *attention) scheduleSequences(workers int) {
 // chunkOf returns the chunk of a task, its segment, and the number of segments of the chunk.
 func (a *attention) chunkOf(task int) (index, segment, segments int) {
 	if s := a.plan.sequences; s != nil {
-		return s.task(task)
+		return s.Task(task)
 	}
 	return a.order(task / a.segments), a.plan.segment + task%a.segments, a.segments
 }
@@ -136,7 +137,7 @@ func (a *attention) Task(w *worker, i int) {
 		return
 	}
 	next, s := a.plan.chunks, a.plan.sequences
-	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: other workers take one each
+	if i+a.workers < a.tasks && (s == nil || s.Documents) { // a guess: other workers take one each
 		next, _, _ = a.chunkOf(i + a.workers)
 	}
 	w.scratch.attendChunk(&a.plan, index, next)
@@ -205,9 +206,9 @@ func (a *attention) state(i, segment int) online.State {
 	size, rows := a.plan.stateSize(), a.plan.headsPerChunk*a.plan.chunkRows
 	at := (i*a.segments + segment - a.plan.segment) * size
 	if s := a.plan.sequences; s != nil {
-		w := s.itemOf(i, false)
-		size, rows = w.stateSize, w.rows
-		at = w.state + ((i-w.chunk)*w.segments+segment-w.segment)*size
+		w := s.ItemOf(i, false)
+		size, rows = w.StateSize, w.Rows
+		at = w.State + ((i-w.Chunk)*w.Segments+segment-w.Segment)*size
 	}
 	x := a.states[at:][:size]
 	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}

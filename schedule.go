@@ -343,8 +343,8 @@ func (p *plan) decideReads(t *tuning.Row) {
 func (p *plan) decideKernels(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
-		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
-		queries, few = s.longest, few && !s.sharesPrefixes()
+		few = s.Keys <= copyKeys || p.chunkRows <= inPlaceRows
+		queries, few = s.Longest, few && !s.SharesPrefixes()
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers && !p.bfloat16 &&
@@ -508,9 +508,9 @@ func (p *plan) cost(t *tuning.Row) float64 {
 		bytes += float64(times) * float64(p.kvHeads) * b
 	}
 	if s := p.sequences; s != nil {
-		for i := range s.sequences {
-			if x := &s.sequences[i]; x.queries > 0 {
-				p.rowsOfSequence(&c, x, 0, 0, x.queries*p.group)
+		for i := range s.Sequences {
+			if x := &s.Sequences[i]; x.Queries > 0 {
+				p.rowsOfSequence(&c, x, 0, 0, x.Queries*p.group)
 				add(1)
 			}
 		}

@@ -1,10 +1,8 @@
 package attn
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/ragged"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -22,53 +20,31 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	if workers > 1 {
 		target = p.cost(t) / float64(workers*tuning.TasksPerWorker)
 	}
-	s.items = s.items[:0]
-	for first := 0; first < len(s.order); {
-		n := p.sharing(first, rows)
+	s.Items = s.Items[:0]
+	for first := 0; first < len(s.Order); {
+		n := s.Sharing(first, rows, p.group)
 		if n == 1 {
 			p.divideRows(t, first, rows, target)
 		} else {
-			s.items = append(s.items, workItem{first: first, sequences: n})
+			s.Items = append(s.Items, ragged.Item{First: first, Sequences: n})
 		}
 		first += n
 	}
 	states, largest := 0, 1
-	for i := range s.items {
-		w := &s.items[i]
+	for i := range s.Items {
+		w := &s.Items[i]
 		p.divideKeys(t, w, target, &states)
-		if w.heads, w.chunks = 1, p.kvHeads; s.documents && !p.integers && w.segments == 1 {
+		if w.Heads, w.Chunks = 1, p.kvHeads; s.Documents && !p.integers && w.Segments == 1 {
 			p.chooseHeads(t, w, rows, target)
 		}
-		largest = max(largest, w.heads*w.rows)
+		largest = max(largest, w.Heads*w.Rows)
 	}
 	p.chunkRows = largest
 	if workers > 1 {
-		s.sortItems()
+		s.SortItems()
 	}
-	tasks := 0
-	for i := range s.items {
-		w := &s.items[i]
-		w.chunk, w.task = p.chunks, tasks
-		p.chunks += w.chunks
-		tasks += w.chunks * w.segments
-	}
+	p.chunks = s.Number()
 	p.decideReads(t)
-}
-
-// sortItems sorts items by descending cost, stably. It sorts their numbers, because items are large
-// and another instance of the sort would be 6 KB of code.
-func (s *sequenceCall) sortItems() {
-	s.turns, s.sorted = s.turns[:0], s.sorted[:0]
-	for i := range s.items {
-		s.turns = append(s.turns, int32(i))
-	}
-	slices.SortStableFunc(s.turns, func(a, b int32) int {
-		return cmp.Compare(s.items[b].cost, s.items[a].cost)
-	})
-	for _, i := range s.turns {
-		s.sorted = append(s.sorted, s.items[i])
-	}
-	s.items, s.sorted = s.sorted, s.items
 }
 
 // maxCost is the target cost if items need not be divided.
@@ -79,50 +55,28 @@ const maxCost = 1e300
 // sequences without queries.
 func (p *plan) orderSequences() {
 	s := p.sequences
-	s.order, p.bytes = s.order[:0], 0
+	s.Order, p.bytes = s.Order[:0], 0
 	var c chunk
-	for i := range s.sequences {
-		if x := &s.sequences[i]; x.queries > 0 {
-			x.shared = 0
-			s.order = append(s.order, int32(i))
-			p.rowsOfSequence(&c, x, 0, 0, x.queries*p.group)
+	for i := range s.Sequences {
+		if x := &s.Sequences[i]; x.Queries > 0 {
+			x.Shared = 0
+			s.Order = append(s.Order, int32(i))
+			p.rowsOfSequence(&c, x, 0, 0, x.Queries*p.group)
 			_, bytes := p.work(&c, 0)
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if s.documents || p.listed {
-		return // nothing is shared
+	if !s.Documents && !p.listed { // else nothing is shared
+		s.SortByPages()
 	}
-	slices.SortStableFunc(s.order, func(a, b int32) int {
-		return s.sequences[a].table.Compare(s.sequences[b].table)
-	})
-	for i := 1; i < len(s.order); i++ {
-		x, before := &s.sequences[s.order[i]], &s.sequences[s.order[i-1]]
-		x.shared = x.table.Shared(before.table)
-	}
-}
-
-// sharing returns the number of sequences, from order[first] on, that share pages and together have
-// at most maxRows rows.
-func (p *plan) sharing(first, maxRows int) int {
-	n, rows := 0, 0
-	for _, i := range p.sequences.order[first:] {
-		x := &p.sequences.sequences[i]
-		rows += x.queries * p.group
-		if n > 0 && (x.shared == 0 || rows > maxRows) {
-			break
-		}
-		n++
-	}
-	return n
 }
 
 // divideRows appends the items of one sequence: as few as the cache allows, or more so that each
 // costs at most target.
 func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	s := p.sequences
-	x := &s.sequences[s.order[at]]
-	all := x.queries * p.group
+	x := &s.Sequences[s.Order[at]]
+	all := x.Queries * p.group
 	n := (all + maxRows - 1) / maxRows
 	var c chunk
 	p.rowsOfSequence(&c, x, 0, 0, all)
@@ -138,46 +92,46 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		rows = min(all, p.alignRows(min(all, maxRows)))
 	}
 	for row := 0; row < all; row += rows {
-		item := workItem{first: at, sequences: 1, row: row, rows: min(rows, all-row)}
-		s.items = append(s.items, item)
+		item := ragged.Item{First: at, Sequences: 1, Row: row, Rows: min(rows, all-row)}
+		s.Items = append(s.Items, item)
 	}
 }
 
 // chooseHeads chooses how many key/value heads of a document are computed together: for few rows
 // the heads with adjacent memory, for a document of one block as many heads as fit. They are fewer
 // if they would cost more than target.
-func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
-	p.chunkRows = w.rows
-	w.heads = p.headsBeside(t, maxRows)
-	if s := p.sequences; s.sequences[s.order[w.first]].keys <= Block {
-		w.heads = max(1, min(p.kvHeads, maxRows/w.rows))
+func (p *plan) chooseHeads(t *tuning.Row, w *ragged.Item, maxRows int, target float64) {
+	p.chunkRows = w.Rows
+	w.Heads = p.headsBeside(t, maxRows)
+	if s := p.sequences; s.Sequences[s.Order[w.First]].Keys <= Block {
+		w.Heads = max(1, min(p.kvHeads, maxRows/w.Rows))
 	}
-	if float64(w.heads)*w.cost > target {
-		w.heads = max(1, int(target/w.cost))
+	if float64(w.Heads)*w.Cost > target {
+		w.Heads = max(1, int(target/w.Cost))
 	}
-	w.chunks = partsOf(p.kvHeads, w.heads)
-	w.cost *= float64(w.heads)
+	w.Chunks = partsOf(p.kvHeads, w.Heads)
+	w.Cost *= float64(w.Heads)
 }
 
 // divideKeys divides the keys of an item into segments if it costs more than target, and there is
 // memory for their states.
-func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *int) {
+func (p *plan) divideKeys(t *tuning.Row, w *ragged.Item, target float64, states *int) {
 	s := p.sequences
-	w.segments, w.cost = 1, 0
+	w.Segments, w.Cost = 1, 0
 	lo, hi := maxLength, 0
 	var c chunk
-	for i, n := range s.order[w.first:][:w.sequences] {
-		x, row, rows, shared := &s.sequences[n], w.row, w.rows, 0
-		if w.sequences > 1 {
-			row, rows = 0, x.queries*p.group
+	for i, n := range s.Order[w.First:][:w.Sequences] {
+		x, row, rows, shared := &s.Sequences[n], w.Row, w.Rows, 0
+		if w.Sequences > 1 {
+			row, rows = 0, x.Queries*p.group
 			if i > 0 {
-				shared = x.shared
+				shared = x.Shared
 			}
 		}
 		p.rowsOfSequence(&c, x, 0, row, rows)
-		w.cost += t.Cost(p.work(&c, shared))
-		if w.sequences > 1 {
-			w.rows += rows
+		w.Cost += t.Cost(p.work(&c, shared))
+		if w.Sequences > 1 {
+			w.Rows += rows
 		}
 		lo, hi = min(lo, c.from), max(hi, c.keys)
 	}
@@ -185,12 +139,12 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 		lo, hi = 0, p.lists.D
 	}
 	segments := (hi+Segment-1)/Segment - lo/Segment
-	w.stateSize = kernel.RoundUp(w.rows*(p.oStride+2), panel)
-	size, ok := views.Product(p.kvHeads, segments, w.stateSize)
-	if ok && w.cost > target && segments > 1 && size <= segmentBytes/4-*states {
-		w.segment, w.segments = lo/Segment, segments
-		w.state = *states
+	w.StateSize = kernel.RoundUp(w.Rows*(p.oStride+2), panel)
+	size, ok := views.Product(p.kvHeads, segments, w.StateSize)
+	if ok && w.Cost > target && segments > 1 && size <= segmentBytes/4-*states {
+		w.Segment, w.Segments = lo/Segment, segments
+		w.State = *states
 		*states += size
-		w.cost /= float64(segments)
+		w.Cost /= float64(segments)
 	}
 }

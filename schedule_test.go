@@ -12,6 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/ragged"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -375,7 +376,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 			p.packed, p.d, p.dv = &blocks, d, d
 		}
 		if c.pages {
-			p.sequences = &sequenceCall{longest: 1}
+			p.sequences = &ragged.Call{Longest: 1}
 		}
 		p.decide(&tuned, 1)
 		var w scratch
@@ -536,7 +537,7 @@ func TestScheduleCost(t *testing.T) {
 				opt.Window = Window{r.IntN(s.lk), r.IntN(s.lk)}
 			}
 			dst, _, _ := x.results()
-			var call sequenceCall
+			var call ragged.Call
 			p := newPlan(dst, x.q, Tensor{}, Tensor{}, &opt)
 			must(t, p.initSequences(&call, []*Sequence{seq}, &opt))
 			got := p.cost(&tuned)
@@ -629,16 +630,6 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Times have three digits in a unit that people read.
-func TestThreeDigits(t *testing.T) {
-	for ns, want := range map[float64]string{0: "0s", 181.6: "182ns", 839_433: "839µs",
-		2.1049e6: "2.1ms", 23_914_000: "23.9ms", 382e6: "382ms", 12.345e9: "12.3s"} {
-		if got := threeDigits(ns).String(); got != want {
-			t.Errorf("%v ns are %s, want %s", ns, got, want)
-		}
-	}
 }
 
 func TestInspectRefusesWrongCalls(t *testing.T) {

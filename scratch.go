@@ -6,26 +6,28 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/ragged"
+	"github.com/seed-1415985d/attn/internal/sight"
 )
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment, by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32    // queries of a chunk, gathered; over I8 rotated
-	total   online.State // merged segments
-	partial online.State // the current segment
-	tree    online.Tree  // of the segments before it, if there are several
-	units   online.Units // of the rows of the current chunk
-	alpha   []float32    // factors of outputs from softmax for accumulate; x of merge
-	beta    []float32    // y of merge
-	natural []bool       // rows whose maxima are in natural units since merging sinks
-	visible []uint64     // keys that the rows of s see
-	seen    []uint64     // keys of the last block looked at that the rows of a chunk see
-	biasHid bool         // the last bias that was read has hidden a key
-	allowed []uint64     // keys that a bias leaves visible to each query
-	ahead   []maskAhead  // and a mask, in the current blocks
-	known   []uint8      // what the rows of each chunk of a head see of each block, for all heads
-	unknown uint8        // the note of a chunk whose notes are not kept
+	q       []float32     // queries of a chunk, gathered; over I8 rotated
+	total   online.State  // merged segments
+	partial online.State  // the current segment
+	tree    online.Tree   // of the segments before it, if there are several
+	units   online.Units  // of the rows of the current chunk
+	alpha   []float32     // factors of outputs from softmax for accumulate; x of merge
+	beta    []float32     // y of merge
+	natural []bool        // rows whose maxima are in natural units since merging sinks
+	visible []uint64      // keys that the rows of s see
+	seen    []uint64      // keys of the last block looked at that the rows of a chunk see
+	biasHid bool          // the last bias that was read has hidden a key
+	allowed []uint64      // keys that a bias leaves visible to each query
+	ahead   []sight.Ahead // and a mask, in the current blocks
+	known   []uint8       // what the rows of each chunk of a head see of each block, for all heads
+	unknown uint8         // the note of a chunk whose notes are not kept
 
 	knownEntry int                  // the batch entry of these notes, −1 if there is none
 	queue      kernel.PrefetchQueue // memory to prefetch
@@ -33,7 +35,7 @@ type scratch struct {
 	next       chunk                // the next chunk; no rows if there is none
 	prefix     []prefixRows         // of the current chunk, if it has several sequences
 	beside     []prefixRows         // the sequences whose rows process a block together
-	call       sequenceCall         // a call over several sequences
+	call       ragged.Call          // a call over several sequences
 	s          []float32            // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32            // row maxima of a tile, see fullTile
 	k, v       []float32            // the packed block
@@ -69,7 +71,7 @@ func (w *scratch) fit(p *plan) {
 	w.queue.OneStream = p.oneStream
 	w.knownEntry = -1
 	for i := range w.ahead {
-		w.ahead[i].blocks = 0
+		w.ahead[i].Forget()
 	}
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
@@ -188,17 +190,4 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *blockKeys) {
 	var place [1]int
 	b.data = p.findBlocks(c, b.first, place[:])
 	b.place = place[0]
-}
-
-// aheadBlocks is how many blocks of a mask are read at once.
-const aheadBlocks = 64
-
-// maskAhead holds the bits of a mask for some queries and blocks, one for each key. If heads see
-// alike, each chunk of a head has one, so that other heads find it.
-type maskAhead struct {
-	b, kv, row    int // of the chunk; kv is −1 if heads see alike
-	first, blocks int // keys from first on; no blocks if it is empty
-	queries       int // rows of the mask for each block
-	bits          []uint64
-	some, every   [aheadBlocks]uint64 // keys that some queries, and that all of them may see
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/ragged"
 )
 
 // storePlay does the same to the sequences of a store and to models of them, step by step. A model
@@ -851,19 +853,19 @@ func TestSequencesShareItems(t *testing.T) {
 		{1, 2, 4, Options{Mask: BHLD(make([]bool, 9*3*Segment), 1, 1, 9, 3*Segment)}},
 		{1, 2, 4, Options{Bias: zeros(1, 1, 9, 3*Segment)}},
 	} {
-		var r sequenceCall
+		var r ragged.Call
 		opt := &c.opt
 		opt.Causal = BottomRight
 		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, opt)
 		must(t, p.initSequences(&r, seqs, opt))
 		p.decideSequences(&cpu, c.workers)
-		if len(r.items) != c.items || p.chunks != c.chunks {
+		if len(r.Items) != c.items || p.chunks != c.chunks {
 			t.Errorf("%d workers: %d items, %d chunks, want %d, %d",
-				c.workers, len(r.items), p.chunks, c.items, c.chunks)
+				c.workers, len(r.Items), p.chunks, c.items, c.chunks)
 		}
 		units := 0
-		for _, w := range r.items {
-			units += w.segments * p.kvHeads
+		for _, w := range r.Items {
+			units += w.Segments * p.kvHeads
 		}
 		if c.workers > 1 && units <= p.chunks {
 			t.Errorf("%d units of %d chunks, want keys divided", units, p.chunks)

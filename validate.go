@@ -161,7 +161,7 @@ func (p *plan) initOptions(opt *Options) error {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
 	}
 	if (opt.Documents != nil || opt.KeyDocuments != nil) &&
-		(p.sequences == nil || !p.sequences.documents) {
+		(p.sequences == nil || !p.sequences.Documents) {
 		return errDocuments(opt)
 	}
 	rows, ok := views.Product(p.batch, p.heads, p.lq)
@@ -185,7 +185,7 @@ func (p *plan) initPairs(opt *Options) error {
 	if !opt.Blocks.none() {
 		rows := (p.lq + Block - 1) / Block
 		if p.sequences != nil {
-			rows = p.sequences.blockRows
+			rows = p.sequences.BlockRows
 		}
 		if err := checkPairs("Blocks", &p.blocked, p, 2, rows, (p.lk+Block-1)/Block); err != nil {
 			return err

@@ -53,9 +53,9 @@ func (p *plan) initLists(opt *Options) error {
 func (p *plan) checkLists() error {
 	for b := range p.batch {
 		if p.sequences != nil {
-			for i := range p.sequences.sequences {
-				x := &p.sequences.sequences[i]
-				if err := p.checkListsOf(b, x.query, x.queries, x.table.Len()); err != nil {
+			for i := range p.sequences.Sequences {
+				x := &p.sequences.Sequences[i]
+				if err := p.checkListsOf(b, x.Query, x.Queries, x.Table.Len()); err != nil {
 					return err
 				}
 			}
@@ -134,13 +134,13 @@ func (p *plan) initTree() error {
 
 // checkTrees validates the trees of a call over sequences.
 func (p *plan) checkTrees() error {
-	for i := range p.sequences.sequences {
-		s := &p.sequences.sequences[i]
-		if n := s.table.Len(); n < s.queries {
+	for i := range p.sequences.Sequences {
+		s := &p.sequences.Sequences[i]
+		if n := s.Table.Len(); n < s.Queries {
 			return fail(ErrLength, "seqs[%d] has %d tokens, want at least %d with Tree: the last ones are "+
-				"those of its queries", i, n, s.queries)
+				"those of its queries", i, n, s.Queries)
 		}
-		if err := views.CheckParents(p.parents[s.query:][:s.queries], s.query); err != nil {
+		if err := views.CheckParents(p.parents[s.Query:][:s.Queries], s.Query); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (p *plan) initDistance() error {
 	case !query && !key:
 		return fail(ErrOption, "Distance has %d Buckets without Query and Key, want one of these",
 			len(x.Buckets))
-	case key && p.sequences != nil && !p.sequences.documents:
+	case key && p.sequences != nil && !p.sequences.Documents:
 		return fail(ErrOption, "Distance.Key is set over sequences, want Query alone")
 	case !query:
 		row = &x.Key
