@@ -182,7 +182,7 @@ func TestDistanceErrors(t *testing.T) {
 		text string
 	}{
 		{Distance{Buckets: []int32{0}}, ErrOption,
-			"Distance has 1 Buckets without Query and Key, want one of these"},
+			"Distance has 1 Buckets without numbers, want Query or Key"},
 		{Distance{Query: row, Buckets: []int32{}}, ErrOption,
 			"len(Distance.Buckets) is 0, want an odd number: distances -R to R"},
 		{Distance{Query: row, Buckets: []int32{0, 1}}, ErrOption,
@@ -195,9 +195,10 @@ func TestDistanceErrors(t *testing.T) {
 			"Distance has rows of 4 numbers, want an odd number without Buckets"},
 		{Distance{Query: row, Key: far}, ErrShape, "Distance.Key.D is 5, want Query's 3"},
 		{Distance{Query: zeros(1, 2, 2, 3)}, ErrShape,
-			"Distance.Query is [1 2 2 3], want [1, 2 or 1, 3 or 1, …]"},
+			"Distance.Query is [1 2 2 3], want [1, 2 or 1, 3 or 1, 3]; a stride of attn.Broadcast repeats " +
+				"elements, too"},
 		{Distance{Key: zeros(1, 2, 1, 3)}, ErrShape,
-			"Distance.Key is [1 2 1 3], want [1, 2 or 1, 5, …]"},
+			"Distance.Key is [1 2 1 3], want [1, 2 or 1, 5, 3]"},
 		{Distance{Query: Tensor{B: 1, H: 1, L: 1, D: 3}}, ErrLength,
 			"len(Distance.Query.Data) is 0, want at least 1·1·1·3: without strides it is contiguous " +
 				"[B H L D]"},

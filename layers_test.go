@@ -82,7 +82,7 @@ var packageTable = []layers.Layer{
 	{Name: "products and workers", Files: "internal/matmul internal/pool"},
 	{Name: "layout", Files: `internal/packed internal/pages internal/file internal/online
 		internal/segment internal/ancestors internal/sight internal/ragged
-		internal/inspect`},
+		internal/inspect internal/distance`},
 	{Name: "kernels", Files: `internal/kernel internal/kernel/floats internal/kernel/narrow
 		internal/kernel/integers internal/kernel/int4 internal/kernel/blockwise
 		internal/kernel/elements internal/kernel/pairs internal/kernel/triangle`},

@@ -21,7 +21,7 @@ func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sight.Bias != 0
 	if b.saw = *known &^ sight.Bias; b.saw != sight.None && b.saw != sight.All {
-		b.asks = p.biased && !p.near.slide && c.rows > p.tileRows && !c.apart
+		b.asks = p.biased && !p.near.Slide && c.rows > p.tileRows && !c.apart
 		b.saw = w.lookAt(p, c, b)
 		if b.asks && b.saw != sight.None && !w.biasShows(p, c, b) {
 			b.saw = sight.None
@@ -197,7 +197,7 @@ func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) 
 		hides = true
 		w.lookAtListMask(p, c, b, seen)
 	}
-	if p.biased && !p.near.shows && !b.asks {
+	if p.biased && !p.near.Shows && !b.asks {
 		x, adds := w.lookAtBias(p, c, b, 0, c.rows)
 		hides, b.biased = hides || x, b.biased || adds
 	}

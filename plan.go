@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/seed-1415985d/attn/internal/distance"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
 	"github.com/seed-1415985d/attn/internal/ragged"
@@ -40,12 +41,12 @@ type plan struct {
 
 	// These depend on the kind of call: over rotated tokens, a cache or store, lists, trees, a State,
 	// sequences.
-	unrotate  int          // size of the matrix by which outputs are rotated back, if more than 1
-	listed    bool         // queries have lists of keys
-	along     int          // with Options.Tree the window's left side along paths; −1 if unbounded
-	near      nearness     // of Options.Distance
-	update    bool         // of a State; the first key may be any key of a sequence
-	sequences *ragged.Call // of a call over several sequences, else nil
+	unrotate  int              // size of the matrix by which outputs are rotated back, if more than 1
+	listed    bool             // queries have lists of keys
+	along     int              // with Options.Tree the window's left side along paths; −1 if unbounded
+	near      distance.Numbers // of Options.Distance
+	update    bool             // of a State; the first key may be any key of a sequence
+	sequences *ragged.Call     // of a call over several sequences, else nil
 
 	// decide and decideSequences set it last.
 	schedule
@@ -67,18 +68,6 @@ type bufferOptions struct {
 	parents []int // Options.Tree
 
 	queryLens, keyLens []int
-}
-
-// nearness is what distances have which number of Options.Distance.
-type nearness struct {
-	reach int  // of Buckets: distances −reach to reach have their own
-	sums  bool // a number depends on more than the query's table
-	shows bool // no number is −Inf, so none hides a key, and scores of every block have one
-	even  bool // buckets rise, or fall, by at most 1 from one distance to the next
-	slide bool // rows of consecutive queries have the same numbers, each shifted by one key
-
-	// Distances d from lowest to highest have bucket zero + d.
-	lowest, highest, zero int
 }
 
 // schedule is every decision of a call. Nothing in it changes a bit of the result. [plan.decide]

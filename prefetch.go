@@ -115,7 +115,7 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 		if bias.Data != nil {
 			from := c.base + first
 			if bias != &p.bias {
-				near := w.bucketsFrom(p, first-c.position-i, keys)
+				near := w.buckets.From(first-c.position-i, keys)
 				from = int(min(near[0], near[keys-1]))
 			}
 			*at = kernel.PrefetchRunOf(&tuned, bias.Data, bias.offset(c.b, h, i)+from, bias.SL, rows, keys)

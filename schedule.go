@@ -112,7 +112,7 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
 		blocks: 1, step: Block, oStride: kernel.RoundUp(p.dv, panel),
-		looks: p.mask.Data != nil || p.biased && !p.near.shows || p.blocked.Data != nil,
+		looks: p.mask.Data != nil || p.biased && !p.near.Shows || p.blocked.Data != nil,
 		ahead: t.PrefetchInt8,
 		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
 	p.plain = !p.natural && !p.looks

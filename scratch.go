@@ -3,6 +3,7 @@ package attn
 import (
 	"sync"
 
+	"github.com/seed-1415985d/attn/internal/distance"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
@@ -50,8 +51,7 @@ type scratch struct {
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
 	biases     []float32            // of some rows, if the caller has no such
-	buckets    []int32              // of distances, and
-	more       int                  // how many of them are beyond the last ones on each side
+	buckets    distance.Buckets     // of all distances
 
 	fitted sizes // sizes for which the slices are long enough
 }
@@ -88,7 +88,9 @@ func (w *scratch) fit(p *plan) {
 		w.gathered.fit(p)
 	}
 	if p.biased && (p.listed || !p.distant.none()) {
-		w.fitBuckets(p)
+		more := Block + p.headsPerChunk*p.chunkRows
+		w.biases = grow(w.biases, max(biasRows*Block, more))
+		w.buckets.Fit(&p.near, p.distant.Buckets, more)
 	}
 	if p.bfloat16 {
 		w.pairs.fit(p, w.fitted.scores)
@@ -107,23 +109,6 @@ func (w *scratch) fit(p *plan) {
 // biasRows is how many rows of a tile have biases in scratch: so many that the L1 cache holds
 // them.
 const biasRows = 8
-
-// fitBuckets makes room for biases and the buckets of all distances, with some more on both sides.
-func (w *scratch) fitBuckets(p *plan) {
-	more := Block + p.headsPerChunk*p.chunkRows
-	if w.biases = grow(w.biases, max(biasRows*Block, more)); p.distant.none() {
-		return
-	}
-	x, reach := p.distant.Buckets, p.near.reach
-	w.more, w.buckets = more, grow(w.buckets, 2*(reach+more)+1)
-	buckets := w.buckets[:2*(reach+more)+1]
-	for i := range buckets {
-		at := min(max(i-more, 0), 2*reach)
-		if buckets[i] = int32(at); x != nil {
-			buckets[i] = x[at]
-		}
-	}
-}
 
 // grow grows all memory to the sizes of a plan.
 func (w *scratch) grow(p *plan, want sizes) {

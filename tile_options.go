@@ -23,7 +23,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *blockKeys, t *tile, at int)
 
 // naturalOptions applies the options to scores.
 func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
-	b.biased = b.biased || p.near.shows
+	b.biased = b.biased || p.near.Shows
 	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
 		return
@@ -180,10 +180,8 @@ func (w *scratch) biasPart(p *plan, c *chunk, b *blockKeys, t *tile, next int) (
 		heads = 1
 	}
 	near, far := key-c.position-(first+queries-1), key+t.hi-t.lo-1-c.position-first
-	// numbers of Query alone, at consecutive distances
-	alone := !p.near.sums && !p.listed && p.parents == nil
-	straight := alone && near >= p.near.lowest && far <= p.near.highest
-	if !(p.distant.none() && !p.listed) && !straight && !(p.near.slide && queries > 1) {
+	straight := p.near.Straight(near, far)
+	if !(p.distant.none() && !p.listed) && !straight && !(p.near.Slide && queries > 1) {
 		return w.computedBias(p, c, key, t, next)
 	}
 	if next == heads {
@@ -194,7 +192,7 @@ func (w *scratch) biasPart(p *plan, c *chunk, b *blockKeys, t *tile, next int) (
 	distance := key - c.position - i
 	of, at, step := &p.bias, c.base+key, p.bias.SL
 	if !p.distant.none() {
-		of, at, step = &p.distant.Query, p.near.zero+distance, p.distant.Query.SL-1
+		of, at, step = &p.distant.Query, p.near.At(distance), p.distant.Query.SL-1
 	}
 	if x.stride = step; queries == 1 {
 		x.rows, x.step, x.stride = t.rows, 1, of.SH
@@ -207,7 +205,8 @@ func (w *scratch) biasPart(p *plan, c *chunk, b *blockKeys, t *tile, next int) (
 		return x
 	}
 	x.bias = w.biases
-	w.numbers(p, x.bias[:t.hi-t.lo+x.rows-1], of.row(c.b, h, i), nil, 0, distance)
+	numbers := x.bias[:t.hi-t.lo+x.rows-1]
+	w.buckets.Set(tuned.ISA, &p.near, numbers, of.row(c.b, h, i), nil, 0, 0, distance)
 	return x
 }
 
@@ -251,31 +250,39 @@ func (p *plan) addRowBias(c *chunk, dst []float32, row, key int) {
 func (w *scratch) rowNumbers(p *plan, c *chunk, dst []float32, row, key int) {
 	h, i := p.locate(c.kv, row)
 	var query, keys []float32
+	table := &p.distant.Key
 	if x := &p.distant.Query; x.Data != nil {
 		query = x.row(c.b, h, i)
-	}
-	if x := &p.distant.Key; x.Data != nil {
-		keys = x.Data[x.offset(c.b, h, c.base):]
 	}
 	position := c.position + i
 	if p.parents != nil {
 		position = c.firstOwn() + w.trees.tree.Depth(i)
 	}
-	if !p.listed && (p.parents == nil || key+len(dst) <= c.firstOwn()) {
-		w.numbers(p, dst, query, keys, key, key-position)
-		return
-	}
-	for n := 0; n < len(dst); {
-		run := 1
-		first, at := w.placeOf(p, c, key+n)
-		for ; n+run < len(dst); run++ {
-			if j, is := w.placeOf(p, c, key+n+run); j != first+run || is != at+run {
-				break
-			}
+	for n, run := 0, len(dst); n < len(dst); n, run = n+run, len(dst)-n-run {
+		first, at := key, key
+		if p.listed || p.parents != nil {
+			first, at, run = w.runFrom(p, c, key+n, run)
 		}
-		w.numbers(p, dst[n:n+run], query, keys, first, at-position)
-		n += run
+		if table.Data != nil {
+			keys = table.Data[table.offset(c.b, h, c.base+first):]
+		}
+		w.buckets.Set(tuned.ISA, &p.near, dst[n:n+run], query, keys, table.SL, table.D, at-position)
 	}
+}
+
+// runFrom returns the key at a place of a chunk's list, its position, and how many of n keys from
+// there on are consecutive, as their positions are.
+func (w *scratch) runFrom(p *plan, c *chunk, key, n int) (first, position, run int) {
+	first, position = w.placeOf(p, c, key)
+	if !p.listed && key+n <= c.firstOwn() {
+		return first, position, n
+	}
+	for run = 1; run < n; run++ {
+		if j, is := w.placeOf(p, c, key+run); j != first+run || is != position+run {
+			break
+		}
+	}
+	return first, position, run
 }
 
 // placeOf returns the key at a place of a chunk's list, and its position: with a tree, own tokens
@@ -289,25 +296,6 @@ func (w *scratch) placeOf(p *plan, c *chunk, key int) (j, position int) {
 		return key, own + w.trees.tree.Depth(c.query+key-own)
 	}
 	return key, key
-}
-
-// numbers sets dst to the numbers of consecutive keys, the first of which is at distance d, from a
-// row of Distance.Query and from rows of Distance.Key.
-func (w *scratch) numbers(p *plan, dst, query, keys []float32, key, d int) {
-	buckets, x := w.bucketsFrom(p, d, len(dst)), &p.distant
-	if clear(dst); query != nil {
-		floats.AddGathered(tuned.ISA, dst, query, buckets, 0, len(query), p.near.even)
-	}
-	if keys != nil {
-		floats.AddGathered(tuned.ISA, dst, keys[key*x.Key.SL:], buckets, x.Key.SL, x.Key.D,
-			false)
-	}
-}
-
-// bucketsFrom returns the buckets of n distances from d on.
-func (w *scratch) bucketsFrom(p *plan, d, n int) []int32 {
-	reach, more := p.near.reach, w.more
-	return w.buckets[min(max(d, -reach-more), reach+1)+reach+more:][:n]
 }
 
 // visibleKeys sets a bit in w.visible for each key of the block that a row sees by its position,

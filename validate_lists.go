@@ -3,7 +3,6 @@ package attn
 import (
 	"fmt"
 
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -153,123 +152,20 @@ func (p *plan) initDistance() error {
 	if x.none() {
 		return nil
 	}
-	row := &x.Query // of N numbers
-	switch query, key := !x.Query.none(), !x.Key.none(); {
-	case !query && !key:
-		return fail(ErrOption, "Distance has %d Buckets without Query and Key, want one of these",
-			len(x.Buckets))
-	case key && p.sequences != nil && !p.sequences.Documents:
+	key := !x.Key.none()
+	if key && p.sequences != nil && !p.sequences.Documents {
 		return fail(ErrOption, "Distance.Key is set over sequences, want Query alone")
-	case !query:
-		row = &x.Key
 	}
-	if err := p.checkTable("Distance.Query", &x.Query, p.lq, true); err != nil {
-		return err
-	}
-	if err := p.checkTable("Distance.Key", &x.Key, p.lk, false); err != nil {
-		return err
-	}
-	if !x.Query.none() && !x.Key.none() && x.Query.D != x.Key.D {
-		return fail(ErrShape, "Distance.Key.D is %d, want Query's %d", x.Key.D, x.Query.D)
-	}
-	if err := p.checkBuckets(row.D); err != nil {
-		return err
-	}
-	p.near.sums = !x.Key.none() || p.bias.Data != nil
-	p.near.slide = !p.near.sums && x.Query.SL == 0 && !x.Query.empty() && !p.listed && p.parents == nil
-	p.near.shows = p.near.slide && !p.hidesSome(&x.Query)
-	return nil
-}
-
-// hidesSome reports whether a row of a view, one for all queries, has a −Inf.
-func (p *plan) hidesSome(x *Tensor) bool {
-	var all [1]uint64
-	for b := range x.B {
-		for h := range x.H {
-			row := x.row(b, h, 0)
-			whole := len(row) / Block
-			hides, _ := floats.MaskBias(tuned.ISA, row, all[:], whole, 0, Block, 0, Block)
-			rest := row[whole*Block:]
-			more, _ := floats.MaskBias(tuned.ISA, rest, all[:], 1, 0, 0, 0, len(rest))
-			if hides || more {
-				return true
-			}
+	if !x.Query.none() {
+		if err := checkPairs("Distance.Query", &x.Query, p, 3, p.lq, x.Query.D); err != nil {
+			return err
 		}
 	}
-	return false
-}
-
-// checkTable validates a view of Distance with as many rows as are wanted, or if broadcast is
-// allowed one for all.
-func (p *plan) checkTable(name string, v *Tensor, rows int, broadcast bool) error {
-	if v.none() {
-		return nil
-	}
-	view := *v
-	if v.D == 0 { // like other empty views
-		view.L, view.D = 0, 1
-	}
-	if err := checkView(name, &view); err != nil {
-		return err
-	}
-	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
-	oneL := broadcast && v.L == 1
-	if v.B != p.batch && v.B != 1 || v.H != p.heads && v.H != 1 || v.L != rows && !oneL {
-		want := fmt.Sprint(rows)
-		if broadcast {
-			want = views.OrOne(rows)
+	if key {
+		if err := checkPairs("Distance.Key", &x.Key, p, 2, p.lk, x.Key.D); err != nil {
+			return err
 		}
-		return fail(ErrShape, "%s is [%d %d %d %d], want [%s, %s, %s, …]", name, v.B, v.H, v.L, v.D,
-			views.OrOne(p.batch), views.OrOne(p.heads), want)
 	}
-	if v.B == 1 {
-		v.SB = 0
-	}
-	if v.H == 1 {
-		v.SH = 0
-	}
-	if oneL {
-		v.SL = 0
-	}
-	return nil
-}
-
-// checkBuckets validates the buckets of rows of n numbers, and finds which distances around 0 have
-// consecutive ones.
-func (p *plan) checkBuckets(n int) error {
-	buckets, near := p.distant.Buckets, &p.near
-	if buckets == nil {
-		if n%2 == 0 {
-			return fail(ErrOption, "Distance has rows of %d numbers, want an odd number without Buckets", n)
-		}
-		near.reach = n / 2
-		near.lowest, near.highest, near.zero = -near.reach, near.reach, near.reach
-		near.even = true
-		return nil
-	}
-	if len(buckets)%2 == 0 {
-		return fail(ErrOption, "len(Distance.Buckets) is %d, want an odd number: distances -R to R",
-			len(buckets))
-	}
-	rises, falls := true, true // by at most 1
-	for i, e := range buckets {
-		if e < 0 || int(e) >= n {
-			return fail(ErrOption, "Distance.Buckets[%d] is %d, want 0 to %d", i, e, n-1)
-		}
-		step := e - buckets[max(i-1, 0)]
-		rises, falls = rises && (step == 0 || step == 1), falls && (step == 0 || step == -1)
-	}
-	near.even = rises || falls
-	near.reach = len(buckets) / 2
-	near.zero = int(buckets[near.reach])
-	near.lowest, near.highest = near.straightTo(buckets, -1), near.straightTo(buckets, 1)
-	return nil
-}
-
-// straightTo returns the last distance, in steps from 0, whose bucket is as far from that of 0.
-func (x *nearness) straightTo(buckets []int32, step int) (d int) {
-	for d+step >= -x.reach && d+step <= x.reach && int(buckets[d+step+x.reach]) == x.zero+d+step {
-		d += step
-	}
-	return d
+	alone := p.bias.Data == nil && !p.listed && p.parents == nil
+	return p.near.Init(tuned.ISA, viewed(&x.Query), viewed(&x.Key), x.Buckets, alone)
 }

@@ -1,0 +1,141 @@
+// Package distance finds the numbers of attn.Options.Distance, which are added to scores by the
+// distance of the key from the query: which number a distance has, and what holds for all of them.
+package distance
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// Numbers describes the numbers of a call.
+type Numbers struct {
+	Slide bool // rows of consecutive queries have the same numbers, each shifted by one key
+	Shows bool // no number is −Inf, so none hides a key, and scores of every block have one
+
+	reach int  // of buckets: distances −reach to reach have their own
+	even  bool // buckets rise, or fall, by at most 1 from one distance to the next
+	alone bool // a number depends on the query's row and the distance alone
+
+	// Distances d from lowest to highest have bucket zero + d.
+	lowest, highest, zero int
+}
+
+// Init validates the buckets of two views, one of which may have no elements. alone reports that
+// there is no other bias and that keys have consecutive positions.
+func (x *Numbers) Init(isa tuning.ISA, query, key *views.Tensor, buckets []int32, alone bool) error {
+	n := max(query.D, key.D)
+	switch {
+	case n == 0:
+		return views.Fail(views.ErrOption,
+			"Distance has %d Buckets without numbers, want Query or Key", len(buckets))
+	case query.D > 0 && key.D > 0 && query.D != key.D:
+		return views.Fail(views.ErrShape, "Distance.Key.D is %d, want Query's %d", key.D, query.D)
+	case buckets == nil && n%2 == 0:
+		return views.Fail(views.ErrOption,
+			"Distance has rows of %d numbers, want an odd number without Buckets", n)
+	case buckets != nil && len(buckets)%2 == 0:
+		return views.Fail(views.ErrOption,
+			"len(Distance.Buckets) is %d, want an odd number: distances -R to R", len(buckets))
+	}
+	if err := x.initBuckets(buckets, n); err != nil {
+		return err
+	}
+	x.alone = alone && key.D == 0
+	x.Slide = x.alone && query.SL == 0 && !query.Empty()
+	x.Shows = x.Slide && !hides(isa, query)
+	return nil
+}
+
+// initBuckets validates the buckets of rows of n numbers, and finds which distances around 0 have
+// consecutive ones.
+func (x *Numbers) initBuckets(buckets []int32, n int) error {
+	if buckets == nil {
+		x.reach, x.even = n/2, true
+		x.lowest, x.highest, x.zero = -x.reach, x.reach, x.reach
+		return nil
+	}
+	rises, falls := true, true // by at most 1
+	for i, e := range buckets {
+		if e < 0 || int(e) >= n {
+			return views.Fail(views.ErrOption, "Distance.Buckets[%d] is %d, want 0 to %d", i, e, n-1)
+		}
+		step := e - buckets[max(i-1, 0)]
+		rises, falls = rises && (step == 0 || step == 1), falls && (step == 0 || step == -1)
+	}
+	x.even, x.reach = rises || falls, len(buckets)/2
+	x.zero = int(buckets[x.reach])
+	x.lowest, x.highest = x.straightTo(buckets, -1), x.straightTo(buckets, 1)
+	return nil
+}
+
+// straightTo returns the last distance, in steps from 0, whose bucket is as far from that of 0.
+func (x *Numbers) straightTo(buckets []int32, step int) (d int) {
+	for d+step >= -x.reach && d+step <= x.reach && int(buckets[d+step+x.reach]) == x.zero+d+step {
+		d += step
+	}
+	return d
+}
+
+// Straight reports whether the numbers of distances from near to far are consecutive elements of
+// the query's row, the first of which is At(near).
+func (x *Numbers) Straight(near, far int) bool {
+	return x.alone && near >= x.lowest && far <= x.highest
+}
+
+// At returns the element for a distance for which numbers are straight.
+func (x *Numbers) At(d int) int { return x.zero + d }
+
+// hides reports whether a row of a view, one for all queries, has a −Inf.
+func hides(isa tuning.ISA, x *views.Tensor) bool {
+	var all [1]uint64
+	for b := range x.B {
+		for h := range x.H {
+			row := x.Row(b, h, 0)
+			whole := len(row) / kernel.Block
+			some, _ := floats.MaskBias(isa, row, all[:], whole, 0, kernel.Block, 0, kernel.Block)
+			rest := row[whole*kernel.Block:]
+			more, _ := floats.MaskBias(isa, rest, all[:], 1, 0, 0, 0, len(rest))
+			if some || more {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Buckets holds the buckets of all distances of a call, with some more on both sides, in scratch.
+type Buckets struct {
+	at          []int32
+	reach, more int
+}
+
+// Fit looks the buckets of a call up.
+func (x *Buckets) Fit(of *Numbers, buckets []int32, more int) {
+	x.reach, x.more = of.reach, more
+	x.at = kernel.Grow(x.at, 2*(x.reach+more)+1)
+	for i := range x.at[:2*(x.reach+more)+1] {
+		at := min(max(i-more, 0), 2*x.reach)
+		if x.at[i] = int32(at); buckets != nil {
+			x.at[i] = buckets[at]
+		}
+	}
+}
+
+// From returns the buckets of n distances from d on.
+func (x *Buckets) From(d, n int) []int32 {
+	return x.at[min(max(d, -x.reach-x.more), x.reach+1)+x.reach+x.more:][:n]
+}
+
+// Set sets dst to the numbers of consecutive keys, the first of which is at distance d, from the
+// query's row and from the keys' rows, which are pitch apart and of n numbers. Either may be nil.
+func (x *Buckets) Set(isa tuning.ISA, of *Numbers, dst, query, keys []float32, pitch, n, d int) {
+	index := x.From(d, len(dst))
+	if clear(dst); query != nil {
+		floats.AddGathered(isa, dst, query, index, 0, len(query), of.even)
+	}
+	if keys != nil {
+		floats.AddGathered(isa, dst, keys, index, pitch, n, false)
+	}
+}
