@@ -88,9 +88,9 @@ func (w *scratch) fit(p *plan) {
 		w.gathered.fit(p)
 	}
 	if p.biased && (p.listed || !p.distant.none()) {
-		more := Block + p.headsPerChunk*p.chunkRows
-		w.biases = grow(w.biases, max(biasRows*Block, more))
-		w.buckets.Fit(&p.near, p.distant.Buckets, more)
+		most := Block + p.headsPerChunk*p.chunkRows
+		w.biases = grow(w.biases, max(biasRows*Block, most))
+		w.buckets.Fit(&p.near, p.distant.Buckets, most)
 	}
 	if p.bfloat16 {
 		w.pairs.fit(p, w.fitted.scores)

@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/distance"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
@@ -182,47 +183,54 @@ func (w *scratch) biasPart(p *plan, c *chunk, b *blockKeys, t *tile, next int) (
 	near, far := key-c.position-(first+queries-1), key+t.hi-t.lo-1-c.position-first
 	straight := p.near.Straight(near, far)
 	if !(p.distant.none() && !p.listed) && !straight && !(p.near.Slide && queries > 1) {
-		return w.computedBias(p, c, key, t, next)
+		return w.computedBias(p, c, key, t, next, heads)
 	}
 	if next == heads {
 		return x
 	}
 	h, i, rows := p.ofHead(c.kv, row, t.rows, next)
 	x = biasPart{row: next, rows: rows, step: p.group, next: next + 1}
-	distance := key - c.position - i
+	d := key - c.position - i
 	of, at, step := &p.bias, c.base+key, p.bias.SL
 	if !p.distant.none() {
-		of, at, step = &p.distant.Query, p.near.At(distance), p.distant.Query.SL-1
+		of, at, step = &p.distant.Query, p.near.At(d), p.distant.Query.SL-1
 	}
 	if x.stride = step; queries == 1 {
 		x.rows, x.step, x.stride = t.rows, 1, of.SH
 	}
 	if x.stride < 0 {
-		at, distance = at-(x.rows-1), distance-(x.rows-1)
+		at, d = at-(x.rows-1), d-(x.rows-1)
 	}
 	if p.distant.none() || straight {
 		x.bias = of.Data[of.offset(c.b, h, i)+at:]
 		return x
 	}
 	x.bias = w.biases
-	numbers := x.bias[:t.hi-t.lo+x.rows-1]
-	w.buckets.Set(tuned.ISA, &p.near, numbers, of.row(c.b, h, i), nil, 0, 0, distance)
+	tables := distance.Tables{Query: of.row(c.b, h, i), Width: of.D}
+	w.buckets.Set(tuned.ISA, &p.near, x.bias, &tables, 1, t.hi-t.lo+x.rows-1, d)
 	return x
 }
 
-// computedBias is biasPart of a few rows whose biases are computed.
-func (w *scratch) computedBias(p *plan, c *chunk, key int, t *tile, next int) (x biasPart) {
-	x = biasPart{bias: w.biases, stride: Block, row: next, rows: min(biasRows, t.rows-next), step: 1}
-	for r := range x.rows {
-		dst, row := x.bias[r*Block:][:t.hi-t.lo], c.row+t.row+next+r
+// computedBias is biasPart of a few rows whose biases are computed: of consecutive queries, or if
+// there is one, of all heads.
+func (w *scratch) computedBias(p *plan, c *chunk, key int, t *tile, next, heads int) (x biasPart) {
+	x = biasPart{bias: w.biases, stride: Block, row: next, step: heads, next: next + biasRows*heads}
+	x.rows = max(0, min(biasRows, (t.rows-next+heads-1)/heads))
+	if x.next >= t.rows && next%heads+1 < heads {
+		x.next = next%heads + 1
+	}
+	row, keys, together := c.row+t.row+next, t.hi-t.lo, 1
+	if heads == p.group && !p.listed && p.parents == nil && !p.distant.none() {
+		together = x.rows
+	}
+	for r := 0; r < x.rows; r += together {
 		if !p.distant.none() {
-			w.rowNumbers(p, c, dst, row, key)
-		}
-		if p.bias.Data != nil {
-			p.addRowBias(c, dst, row, key)
+			w.rowNumbers(p, c, x.bias[r*Block:], together, keys, row+r*heads, key)
 		}
 	}
-	x.next = next + x.rows
+	for r := 0; p.bias.Data != nil && r < x.rows; r++ {
+		p.addRowBias(c, x.bias[r*Block:][:keys], row+r*heads, key)
+	}
 	return x
 }
 
@@ -245,28 +253,29 @@ func (p *plan) addRowBias(c *chunk, dst []float32, row, key int) {
 	}
 }
 
-// rowNumbers sets dst to the numbers of a row by distance, for consecutive keys, or places of its
-// list, from key on: run by run of consecutive positions.
-func (w *scratch) rowNumbers(p *plan, c *chunk, dst []float32, row, key int) {
+// rowNumbers sets rows of dst to the numbers by distance of some consecutive queries, from row row
+// on, and of n consecutive keys, or places of a list, from key on: run by run of consecutive
+// positions.
+func (w *scratch) rowNumbers(p *plan, c *chunk, dst []float32, rows, n, row, key int) {
 	h, i := p.locate(c.kv, row)
-	var query, keys []float32
-	table := &p.distant.Key
-	if x := &p.distant.Query; x.Data != nil {
-		query = x.row(c.b, h, i)
+	query, keys := &p.distant.Query, &p.distant.Key
+	tables := distance.Tables{Stride: query.SL, Pitch: keys.SL, Width: max(query.D, keys.D)}
+	if query.Data != nil {
+		tables.Query = query.Data[query.offset(c.b, h, i):]
 	}
 	position := c.position + i
 	if p.parents != nil {
 		position = c.firstOwn() + w.trees.tree.Depth(i)
 	}
-	for n, run := 0, len(dst); n < len(dst); n, run = n+run, len(dst)-n-run {
-		first, at := key, key
+	for at, run := 0, n; at < n; at, run = at+run, n-at-run {
+		first, is := key, key
 		if p.listed || p.parents != nil {
-			first, at, run = w.runFrom(p, c, key+n, run)
+			first, is, run = w.runFrom(p, c, key+at, run)
 		}
-		if table.Data != nil {
-			keys = table.Data[table.offset(c.b, h, c.base+first):]
+		if keys.Data != nil {
+			tables.Key = keys.Data[keys.offset(c.b, h, c.base+first):]
 		}
-		w.buckets.Set(tuned.ISA, &p.near, dst[n:n+run], query, keys, table.SL, table.D, at-position)
+		w.buckets.Set(tuned.ISA, &p.near, dst[at:], &tables, rows, run, is-position)
 	}
 }
 

@@ -78,7 +78,9 @@ var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
 	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
 
 var twins = map[string]string{
-	"addNear":           "addGatheredGeneric",
+	"addGathered":       "addDistantGeneric",
+	"addNearRows":       "addDistantGeneric",
+	"addNearColumns":    "addDistantGeneric",
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",
@@ -158,7 +160,8 @@ func floatKernels() {
 	alibiKernel()
 	addBiasKernel()
 	addGatheredKernel()
-	addNearKernel()
+	addNearRowsKernel()
+	addNearColumnsKernel()
 	maskBiasKernel()
 	maskKeysKernel()
 	weightsKernel()

@@ -67,7 +67,7 @@ func addBiasKernel() {
 	finish()
 }
 
-// addGatheredKernel computes dst_j = dst_j + table_(j·pitch + index_j).
+// addGatheredKernel computes dst_j = dst_j + table_(j·pitch + index_j), for one row.
 func addGatheredKernel() {
 	TEXT("addGatheredSIMD", noSplit, "func(dst, table *float32, index *int32, n, pitch int)")
 	dst, table, index, n := param("dst"), param("table"), param("index"), param("n")
@@ -89,37 +89,109 @@ func addGatheredKernel() {
 	finish()
 }
 
-// addNearKernel is addGatheredKernel for one row whose indices rise, or fall, by at most 1: then 8
-// numbers are loaded at once, and put in order.
-func addNearKernel() {
-	TEXT("addNearSIMD", noSplit, "func(dst, table *float32, index *int32, n, width int)")
-	dst, table, index, n := param("dst"), param("table"), param("index"), param("n")
-	most := param("width")
+// addNearRowsKernel is addGatheredKernel for rows with tables of their own whose indices rise, or
+// fall, by at most 1: then 8 numbers are loaded at once, and put in order. From one row to the next
+// the indices begin one earlier.
+func addNearRowsKernel() {
+	TEXT("addNearRowsSIMD", noSplit,
+		"func(dst, table *float32, index *int32, rows, stride, n, width int)")
+	dst, table, index, rows := param("dst"), param("table"), param("index"), param("rows")
+	stride, most, n, to, from := param("stride"), param("width"), GP64(), GP64(), GP64()
 	SUBQ(imm(lanes), most) // the last 8 numbers begin here
+	Label("row")
+	Load(Param("n"), n)
+	MOVQ(dst, to)
+	MOVQ(index, from)
 	eachVector(n, func(mask reg.VecVirtual) {
-		at := YMM()
-		loadLanes(Mem{Base: index}, mask, at)
-		if mask != nil {
-			addLanes(dst, gathered(table, at, mask), mask)
+		if mask == nil {
+			addLanes(to, nearby(table, from, 0, most), nil)
 			return
 		}
-		first, last, begin, v := GP64(), GP64(), XMM(), YMM()
-		MOVLQSX(Mem{Base: index}, first)
-		MOVLQSX(Mem{Base: index, Disp: vector - 4}, last)
-		for _, other := range []reg.GPVirtual{last, most} {
-			CMPQ(other, first)
-			CMOVQLT(other, first)
-		}
-		VMOVD(first.As32(), begin)
-		VPBROADCASTD(begin, v)
-		VPSUBD(v, at, at)
-		VPERMPS(Mem{Base: table, Index: first, Scale: 4}, at, v)
-		addLanes(dst, v, nil)
-	}, func() {
-		ADDQ(imm(vector), dst)
-		ADDQ(imm(vector), index)
-	})
+		at := YMM()
+		loadLanes(Mem{Base: from}, mask, at)
+		addLanes(to, gathered(table, at, mask), mask)
+	}, advanceVector(to, from))
+	ADDQ(U32(blockBytes), dst)
+	LEAQ(Mem{Base: table, Index: stride, Scale: 4}, table)
+	SUBQ(Imm(4), index)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	finish()
+}
+
+// addNearColumnsKernel is addNearRowsKernel with tables of keys: for each of 8 keys, the numbers of
+// 8 rows, the last row first, are loaded at once, put in order and transposed.
+func addNearColumnsKernel() {
+	TEXT("addNearColumnsSIMD", noSplit,
+		"func(dst, table *float32, index *int32, rows, pitch, n, width int)")
+	dst, table, index, rows := param("dst"), param("table"), param("index"), param("rows")
+	pitch, most, n, to := param("pitch"), param("width"), param("n"), GP64()
+	SUBQ(imm(lanes), most)
+	Label("square")
+	var keys [lanes]reg.VecVirtual
+	for k := range keys {
+		keys[k] = nearby(table, index, 4*k, most)
+		LEAQ(Mem{Base: table, Index: pitch, Scale: 4}, table)
+	}
+	MOVQ(dst, to)
+	for r, v := range transposed8(keys) {
+		addLanes(to, v, nil)
+		if r < lanes-1 {
+			CMPQ(rows, Imm(uint64(r+1)))
+			JE(LabelRef("next"))
+			ADDQ(U32(blockBytes), to)
+		}
+	}
+	Label("next")
+	ADDQ(imm(vector), dst)
+	ADDQ(imm(vector), index)
+	SUBQ(imm(lanes), n)
+	JNE(LabelRef("square"))
+	finish()
+}
+
+// nearby returns the numbers of a table at 8 indices that are within 8 of each other.
+func nearby(table, index reg.GPVirtual, disp int, most reg.GPVirtual) (v reg.VecVirtual) {
+	first, last, begin, at := GP64(), GP64(), XMM(), YMM()
+	v = YMM()
+	MOVLQSX(Mem{Base: index, Disp: disp}, first)
+	MOVLQSX(Mem{Base: index, Disp: disp + vector - 4}, last)
+	for _, other := range []reg.GPVirtual{last, most} {
+		CMPQ(other, first)
+		CMOVQLT(other, first)
+	}
+	VMOVD(first.As32(), begin)
+	VPBROADCASTD(begin, v)
+	VMOVDQU(Mem{Base: index, Disp: disp}, at)
+	VPSUBD(v, at, at)
+	VPERMPS(Mem{Base: table, Index: first, Scale: 4}, at, v)
+	return v
+}
+
+// transposed8 returns the columns of 8 rows, the last one first.
+func transposed8(rows [lanes]reg.VecVirtual) (out [lanes]reg.VecVirtual) {
+	var quads [lanes]reg.VecVirtual // quads[4h+i]: columns i and 4+i of rows 4h to 4h+3
+	for h := range 2 {
+		a, b, c, d := YMM(), YMM(), YMM(), YMM()
+		v := rows[4*h:]
+		VUNPCKLPS(v[1], v[0], a)
+		VUNPCKHPS(v[1], v[0], b)
+		VUNPCKLPS(v[3], v[2], c)
+		VUNPCKHPS(v[3], v[2], d)
+		for i := range 4 {
+			quads[4*h+i] = YMM()
+		}
+		VUNPCKLPD(c, a, quads[4*h])
+		VUNPCKHPD(c, a, quads[4*h+1])
+		VUNPCKLPD(d, b, quads[4*h+2])
+		VUNPCKHPD(d, b, quads[4*h+3])
+	}
+	for i := range 4 {
+		out[7-i], out[3-i] = YMM(), YMM()
+		VPERM2F128(Imm(0x20), quads[4+i], quads[i], out[7-i])
+		VPERM2F128(Imm(0x31), quads[4+i], quads[i], out[3-i])
+	}
+	return out
 }
 
 // gathered returns the numbers of a table at some indices.

@@ -111,8 +111,12 @@ type Buckets struct {
 	reach, more int
 }
 
-// Fit looks the buckets of a call up.
-func (x *Buckets) Fit(of *Numbers, buckets []int32, more int) {
+// before is how many distances before those of the first row others begin.
+const before = floats.DistantRows - 1
+
+// Fit looks the buckets of a call up, for up to keys keys at once.
+func (x *Buckets) Fit(of *Numbers, buckets []int32, keys int) {
+	more := before + keys
 	x.reach, x.more = of.reach, more
 	x.at = kernel.Grow(x.at, 2*(x.reach+more)+1)
 	for i := range x.at[:2*(x.reach+more)+1] {
@@ -128,14 +132,22 @@ func (x *Buckets) From(d, n int) []int32 {
 	return x.at[min(max(d, -x.reach-x.more), x.reach+1)+x.reach+x.more:][:n]
 }
 
-// Set sets dst to the numbers of consecutive keys, the first of which is at distance d, from the
-// query's row and from the keys' rows, which are pitch apart and of n numbers. Either may be nil.
-func (x *Buckets) Set(isa tuning.ISA, of *Numbers, dst, query, keys []float32, pitch, n, d int) {
-	index := x.From(d, len(dst))
-	if clear(dst); query != nil {
-		floats.AddGathered(isa, dst, query, index, 0, len(query), of.even)
+// Tables are the rows of numbers that some rows of queries and keys have, from the first ones on.
+// Either may be nil.
+type Tables struct {
+	Query, Key    []float32
+	Stride, Pitch int // from one query's row to the next, and from one key's
+	Width         int // numbers of a row
+}
+
+// Set sets up to DistantRows rows of dst, Block apart, to the numbers of consecutive queries and n
+// consecutive keys; d is the distance of the first ones.
+func (x *Buckets) Set(isa tuning.ISA, of *Numbers, dst []float32, from *Tables, rows, n, d int) {
+	index := x.From(d-before, before+n)
+	if clear(dst[:(rows-1)*kernel.Block+n]); from.Query != nil {
+		floats.AddDistant(isa, dst, from.Query, index, rows, from.Stride, 0, n, from.Width, of.even)
 	}
-	if keys != nil {
-		floats.AddGathered(isa, dst, keys, index, pitch, n, false)
+	if from.Key != nil {
+		floats.AddDistant(isa, dst, from.Key, index, rows, 0, from.Pitch, n, from.Width, of.even)
 	}
 }

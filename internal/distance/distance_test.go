@@ -36,10 +36,10 @@ func TestNumbers(t *testing.T) {
 		if all == nil {
 			all = []int32{0, 1, 2, 3, 4}
 		}
-		b.Fit(&x, c.buckets, 2)
+		b.Fit(&x, c.buckets, 4)
 		first, last, reach := all[0], all[len(all)-1], len(all)/2
-		for _, d := range []int{-1000, -reach - 2} {
-			want := []int32{first, first, all[0], all[1]}
+		for d, want := range map[int][]int32{-1000: {first, first, first, first},
+			-reach - 2: {first, first, all[0], all[1]}} {
 			if is := b.From(d, 4); !slices.Equal(is, want) {
 				t.Errorf("from %d on buckets %d are %d, want %d", d, all, is, want)
 			}

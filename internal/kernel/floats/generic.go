@@ -322,13 +322,20 @@ func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	}
 }
 
-// AddGathered is dst_j = dst_j + table_(j·pitch + index_j). Indices are below width, the number of
-// elements of a row of the table; with a pitch of 0 it is one row.
-func addGatheredGeneric(dst, table []float32, index []int32, pitch int) {
-	at := 0
-	for j, i := range index[:len(dst)] {
-		dst[j] += table[at+int(i)]
-		at += pitch
+// DistantRows is up to how many rows AddDistant changes.
+const DistantRows = 8
+
+// AddDistant adds to n keys of each row a number by the distance of key and row:
+//
+//	dst_rj = dst_rj + table_(r·stride + j·pitch + index_(DistantRows−1 − r + j))
+//
+// Rows of several keys are Block apart. Rows of the table, of width numbers, are of rows or of keys:
+// pitch or stride is 0.
+func addDistantGeneric(dst, table []float32, index []int32, rows, stride, pitch, n int) {
+	for r := range rows {
+		for j, i := range index[DistantRows-1-r:][:n] {
+			dst[r*kernel.Block+j] += table[r*stride+j*pitch+int(i)]
+		}
 	}
 }
 

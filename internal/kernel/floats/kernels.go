@@ -311,21 +311,32 @@ func AddBias(isa tuning.ISA, s, bias []float32, rows, step, stride, n int, u flo
 	addBiasSIMD(&s[0], &bias[firstRow(rows, stride)], rows, step, stride, n, u)
 }
 
-// AddGathered is told if the indices rise, or fall, by at most 1.
-func AddGathered(isa tuning.ISA, dst, table []float32, index []int32, pitch, width int, near bool) {
-	n := len(dst)
-	operand.Updates(dst, n)
-	operand.Reads(index, n)
-	if !isa.SIMD() || n == 0 || pitch > maxGatherPitch {
-		addGatheredGeneric(dst, table, index, pitch)
+// AddDistant is told if the indices rise, or fall, by at most 1.
+func AddDistant(isa tuning.ISA, dst, table []float32, index []int32, rows, stride, pitch, n,
+	width int, near bool) {
+	operand.UpdatesRows(dst, rows, kernel.Block, n)
+	operand.Reads(index, DistantRows-1+n)
+	if !isa.SIMD() || rows == 0 || n == 0 || pitch > maxGatherPitch {
+		addDistantGeneric(dst, table, index, rows, stride, pitch, n)
 		return
 	}
-	operand.ReadsRows(table, n, pitch, width)
-	if near && pitch == 0 && width >= kernel.Panel {
-		addNearSIMD(&dst[0], &table[0], &index[0], n, width)
+	operand.ReadsRows(table, rows, stride, (n-1)*pitch+width)
+	from := 0
+	switch {
+	case !near || width < DistantRows || pitch > 0 && rows == 1:
+		// gathered
+	case pitch == 0:
+		addNearRowsSIMD(&dst[0], &table[0], &index[DistantRows-1], rows, stride, n, width)
 		return
+	default:
+		if from = n &^ (DistantRows - 1); from > 0 {
+			addNearColumnsSIMD(&dst[0], &table[0], &index[0], rows, pitch, from, width)
+		}
 	}
-	addGatheredSIMD(&dst[0], &table[0], &index[0], n, pitch)
+	for r := 0; r < rows && from < n; r++ {
+		addGatheredSIMD(&dst[r*kernel.Block+from], &table[r*stride+from*pitch],
+			&index[DistantRows-1-r+from], n-from, pitch)
+	}
 }
 
 // maxGatherPitch keeps offsets of 8 rows within 32 bits.

@@ -51,16 +51,23 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 //go:noescape
 func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int)
 
-// addGatheredSIMD adds numbers of a table. It works like addGatheredGeneric.
+// addGatheredSIMD adds numbers of a table to one row. It works like addDistantGeneric.
 //
 //go:noescape
 func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int)
 
-// addNearSIMD is addGatheredSIMD of one row of at least 8 numbers, where indices rise, or fall, by
-// at most 1. It works like addGatheredGeneric.
+// addNearRowsSIMD adds numbers of a table with rows of at least 8 numbers for each row of dst, where
+// indices rise, or fall, by at most 1; index is that of the first row. It works like
+// addDistantGeneric.
 //
 //go:noescape
-func addNearSIMD(dst, table *float32, index *int32, n, width int)
+func addNearRowsSIMD(dst, table *float32, index *int32, rows, stride, n, width int)
+
+// addNearColumnsSIMD is addNearRowsSIMD with rows of the table for each key, a multiple of 8 keys;
+// index is that of row 7. It works like addDistantGeneric.
+//
+//go:noescape
+func addNearColumnsSIMD(dst, table *float32, index *int32, rows, pitch, n, width int)
 
 // addBiasSIMD adds biases. It works like addBiasGeneric.
 //

@@ -48,16 +48,27 @@ func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32) {
 	}
 }
 
-// addGatheredSIMD is plain Go. It works like addGatheredGeneric.
+// addGatheredSIMD is plain Go. It works like addDistantGeneric.
 func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int) {
 	for j := range n {
 		*operand.At(dst, j) += *operand.At(table, j*pitch+int(*operand.At(index, j)))
 	}
 }
 
-// addNearSIMD is addGatheredSIMD of one row. It works like addGatheredGeneric.
-func addNearSIMD(dst, table *float32, index *int32, n, _ int) {
-	addGatheredSIMD(dst, table, index, n, 0)
+// addNearRowsSIMD is addGatheredSIMD of some rows. It works like addDistantGeneric.
+func addNearRowsSIMD(dst, table *float32, index *int32, rows, stride, n, _ int) {
+	for r := range rows {
+		addGatheredSIMD(operand.At(dst, r*kernel.Block), operand.At(table, r*stride),
+			operand.At(index, -r), n, 0)
+	}
+}
+
+// addNearColumnsSIMD is addGatheredSIMD of some rows. It works like addDistantGeneric.
+func addNearColumnsSIMD(dst, table *float32, index *int32, rows, pitch, n, _ int) {
+	for r := range rows {
+		addGatheredSIMD(operand.At(dst, r*kernel.Block), table, operand.At(index, DistantRows-1-r), n,
+			pitch)
+	}
 }
 
 // maskBiasSIMD goes row by row. It works like maskBiasGeneric.

@@ -170,24 +170,26 @@ var kernelTests = []kerneltest.KernelTest{
 		AddBias(kerneltest.Tuned.ISA, s, bias, rows, step, stride, keys, unit)
 		addBiasGeneric(sWant, bias, rows, step, stride, keys, unit)
 	}),
-	kerneltest.Compare("addGathered", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
-		width, keys, pitch := n[0], n[1], 0
+	kerneltest.Compare("addDistant", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
+		width, keys := n[0], n[1]
+		rows, stride, pitch := 1+c.IntN(DistantRows), c.Stride(width, c.IntN(9)), 0
 		if c.IntN(2) == 0 {
-			pitch = c.Stride(width, c.IntN(9))
+			stride, pitch = 0, stride
 		}
-		table, index := c.Input((keys-1)*pitch+width), make([]int32, keys)
+		table := c.Input((rows-1)*stride + (keys-1)*pitch + width)
+		index := make([]int32, DistantRows-1+keys)
 		for j := range index {
 			index[j] = int32(c.IntN(width))
 		}
 		near := c.IntN(2) == 0
 		if step := 1 - 2*c.IntN(2); near {
-			for j := 1; j < keys; j++ {
+			for j := 1; j < len(index); j++ {
 				index[j] = int32(min(max(int(index[j-1])+step*c.IntN(2), 0), width-1))
 			}
 		}
-		dst, want := c.Results(keys)
-		AddGathered(kerneltest.Tuned.ISA, dst, table, index, pitch, width, near)
-		addGatheredGeneric(want, table, index, pitch)
+		dst, want := c.Results((rows-1)*kernel.Block + keys)
+		AddDistant(kerneltest.Tuned.ISA, dst, table, index, rows, stride, pitch, keys, width, near)
+		addDistantGeneric(want, table, index, rows, stride, pitch, keys)
 	}),
 	kerneltest.Compare("maskBias", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
@@ -372,7 +374,7 @@ func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }
 func FuzzAddBias(f *testing.F)          { fuzzKernel(f, "addBias") }
-func FuzzAddGathered(f *testing.F)      { fuzzKernel(f, "addGathered") }
+func FuzzAddDistant(f *testing.F)       { fuzzKernel(f, "addDistant") }
 func FuzzMaskBias(f *testing.F)         { fuzzKernel(f, "maskBias") }
 func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }

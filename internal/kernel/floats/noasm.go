@@ -60,9 +60,9 @@ func AddBias(_ tuning.ISA, s, bias []float32, rows, step, stride, n int, u float
 	addBiasGeneric(s, bias, rows, step, stride, n, u)
 }
 
-func AddGathered(_ tuning.ISA, dst, table []float32, index []int32, pitch, _ int,
+func AddDistant(_ tuning.ISA, dst, table []float32, index []int32, rows, stride, pitch, n, _ int,
 	_ bool) {
-	addGatheredGeneric(dst, table, index, pitch)
+	addDistantGeneric(dst, table, index, rows, stride, pitch, n)
 }
 
 func MaskBias(_ tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
