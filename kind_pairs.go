@@ -18,6 +18,9 @@ import (
 type pairKind struct{}
 
 func (pairKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
+	if w.pairs.keysInPlace(p, c) {
+		return
+	}
 	x, pitch := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel
 	k, from, to := pairKind{}.floatKeys(w, p, c, b), b.lo/panel, (b.hi+panel-1)/panel
 	for i := from; i < to; i++ {
@@ -49,6 +52,15 @@ func (pairKind) floatKeys(w *scratch, p *plan, c *chunk, b *blockKeys) []float32
 func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	x, y, row := &w.pairs, &w.pairs.products, c.at+t.row
 	from := max(t.lo, b.lo) / panel * panel
+	if x.keysInPlace(p, c) {
+		format, n := p.packed.K.Format, kernel.RoundUp(min(t.hi, b.hi)-from, panel)
+		keys, _ := p.packed.Keys(b.data[b.place:])
+		layout := pairs.LinesOfKeys(&tuned, format, t.rows, p.d, n)
+		sums := kernel.Sums{O: w.s[at*Block+from:], P: x.queries.From(row, 0), Rows: t.rows,
+			OStride: Block, PStride: x.queries.Pitch}
+		pairs.AccumulateLines(&tuned, format, &sums, keys[from*p.d*format.Bytes():], &layout)
+		return
+	}
 	y.O, y.OStride = w.s[at*Block+from:], Block
 	y.Inputs, y.Stride = p.d, kernel.RoundUp(p.d, pairs.Group)*panel
 	y.Panels, y.Cols = x.k[2*from/panel*y.Stride:], kernel.RoundUp(min(t.hi, b.hi)-from, panel)
@@ -57,6 +69,9 @@ func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at i
 }
 
 func (pairKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
+	if w.pairs.valuesInPlace(p, c, b) {
+		return
+	}
 	x, v := &w.pairs, pairKind{}.floatValues(w, p, c, b)
 	for i := 0; i < p.oStride; i += panel {
 		pairs.PackPanel(tuned.ISA, x.v[2*i*Block:], v[i*Block:], Block)
@@ -106,7 +121,10 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 	if !st.Overwrite {
 		y.O = x.sums
 	}
-	if t.uniform && t.lo <= b.lo && t.hi >= b.hi || (pairKind{}).finite(w, p) {
+	if x.valuesInPlace(p, c, b) {
+		sums := kernel.Sums{O: y.O, P: w.s[at*Block:], Rows: t.rows, OStride: p.oStride, PStride: Block}
+		pairKind{}.accumulateLines(p, c, b, &sums)
+	} else if t.uniform && t.lo <= b.lo && t.hi >= b.hi || (pairKind{}).finite(w, p) {
 		x.weights.Load(tuned.ISA, w.s[at*Block:], t.rows)
 		x.weights.Multiply(&tuned, y, 0, t.rows)
 	} else {
@@ -115,6 +133,35 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 	if !st.Overwrite {
 		floats.MergeRows(tuned.ISA, o, x.sums, w.alpha[at:][:t.rows], ones[:], p.oStride)
 	}
+}
+
+// accumulateLines sums values as they lie in memory.
+func (pairKind) accumulateLines(p *plan, c *chunk, b *blockKeys, sums *kernel.Sums) {
+	if p.packed == nil {
+		v := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
+		layout := pairs.LinesOfRows(p.v.SL, p.oStride)
+		pairs.AccumulateLines(&tuned, kernel.F32, sums, rawBytes(v), &layout)
+		return
+	}
+	format := p.packed.V.Format
+	values, _ := p.packed.Values(b.data[b.place:])
+	layout := pairs.LinesOfKeys(&tuned, format, sums.Rows, Block, p.oStride)
+	pairs.AccumulateLines(&tuned, format, sums, values, &layout)
+}
+
+// keysInPlace reports whether products read keys as they lie in a cache or store.
+func (x *pairScratch) keysInPlace(p *plan, c *chunk) bool {
+	return p.packed != nil && pairs.InLines(&x.queries, c.rows, p.d)
+}
+
+// valuesInPlace does so for the values of a block, which all rows see.
+func (x *pairScratch) valuesInPlace(p *plan, c *chunk, b *blockKeys) bool {
+	if !b.equal || p.looks || p.parents != nil || b.lo > 0 || b.hi < Block {
+		return false
+	}
+	inRows := p.packed == nil && !p.listed && p.dv%panel == 0
+	return (inRows || p.packed != nil && !p.packed.ValuesInKeys) &&
+		pairs.InLines(&x.queries, c.rows, Block)
 }
 
 // finite reports whether no value of the block is NaN or infinite. The block is searched once.

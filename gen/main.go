@@ -73,9 +73,10 @@ func twin(kernel string) string {
 	return name + "Generic"
 }
 
-// twinsOfBlocks maps the first part of the name of a kernel over blocks to its twin.
+// twinsOfBlocks maps the first part of the name of a kernel over blocks or lines to its twin.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
-	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
+	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric",
+	"accumulateLines": "accumulateGeneric"}
 
 var twins = map[string]string{
 	"addGathered":       "addDistantGeneric",

@@ -16,8 +16,9 @@ import (
 
 // pairKernels emits everything in bfloat16.
 func pairKernels() {
-	pairAccumulateKernel("accumulatePairsSIMD", false)
-	pairAccumulateKernel("accumulatePairsAVX512", true)
+	pairAccumulateKernel("accumulatePairsSIMD", false, nil)
+	pairAccumulateKernel("accumulatePairsAVX512", true, nil)
+	lineKernels()
 	roundPairsKernel()
 	putGroupsKernel()
 	ofPanelKernel()
@@ -49,10 +50,11 @@ var (
 
 // pairProgram emits one kernel.
 type pairProgram struct {
-	wide bool // 16 lanes
-	vecs int  // vectors of a panel
-	size int  // bytes of a vector
-	regs []reg.VecPhysical
+	wide  bool // 16 lanes
+	vecs  int  // vectors of a panel
+	size  int  // bytes of a vector
+	regs  []reg.VecPhysical
+	lines *pairLines // how inputs lie, if not in pairs
 
 	c, a, b             Mem // stack slots: first row of c in this group, of a; the group's first panel
 	panels              Mem // stack slot: panels left
@@ -63,12 +65,15 @@ type pairProgram struct {
 	mode, flushing      Mem // stack slots: MXCSR as it was, and as it is meanwhile
 }
 
-func pairAccumulateKernel(name string, wide bool) {
+func pairAccumulateKernel(name string, wide bool, lines *pairLines) {
 	TEXT(name, noSplit, "func(o, p *float32, v *byte, rows, oStride, pStride int, b *uintptr)")
-	t := &pairProgram{wide: wide, vecs: panel / lanes, size: vector, regs: ymm}
+	t := &pairProgram{wide: wide, vecs: panel / lanes, size: vector, regs: ymm, lines: lines}
 	groups := pairGroups8
 	if wide {
 		t.vecs, t.size, t.regs, groups = 1, avx512Vector, zmm, pairGroups16
+	}
+	if lines != nil {
+		groups = lines.groups(wide)
 	}
 	stackSlots(&t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.groups, &t.left, &t.request,
 		&t.requestNow, &t.overwrite, &t.mode, &t.flushing)
@@ -99,12 +104,13 @@ func (t *pairProgram) arguments() {
 	MOVQ(fieldOf(b0, "PanelLayout.Cols"), a0)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, t.panels)
-	MOVQ(fieldOf(b0, "PanelLayout.PanelStride"), pairPanelStride)
-	ADDQ(pairPanelStride, pairPanelStride)
+	t.strides()
 	MOVBQZX(fieldOf(b0, "PanelLayout.Overwrite"), a0)
 	MOVQ(a0, t.overwrite)
 	MOVQ(fieldOf(b0, "PanelLayout.PrefetchHint", "PrefetchHint.PrefetchFew"), a0)
-	ADDQ(t.b, a0)
+	if !t.lines.inRows() {
+		ADDQ(t.b, a0)
+	}
 	MOVQ(a0, t.request)
 	Comment("No subnormal numbers.")
 	VSTMXCSR(t.mode)
@@ -112,9 +118,22 @@ func (t *pairProgram) arguments() {
 	ORL(U32(bitsFlush), a0.As32())
 	MOVL(a0.As32(), t.flushing)
 	VLDMXCSR(t.flushing)
-	if t.wide {
+	switch {
+	case t.lines != nil:
+		t.constants()
+	case t.wide:
 		VPBROADCASTD(u32(bitsUpper), t.mask())
 	}
+}
+
+// strides loads the distance between panels or, of the caller's rows, between these.
+func (t *pairProgram) strides() {
+	field := "PanelLayout.PanelStride"
+	if t.lines.inRows() {
+		field = "PanelLayout.Stride"
+	}
+	MOVQ(fieldOf(b0, field), pairPanelStride)
+	SHLQ(imm(t.lines.shift()), pairPanelStride)
 }
 
 // mask has the odd inputs of pairs, with 16 lanes.
@@ -158,8 +177,12 @@ func (t *pairProgram) group(g tileGroup) {
 	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
-	IMUL3Q(U32(g.panels), pairPanelStride, a0)
-	ADDQ(a0, t.b)
+	if t.lines.inRows() {
+		ADDQ(imm(g.panels*panelBytes), t.b)
+	} else {
+		IMUL3Q(U32(g.panels), pairPanelStride, a0)
+		ADDQ(a0, t.b)
+	}
 	SUBQ(imm(g.panels), t.panels)
 	JMP(LabelRef(name))
 	Label(end)
@@ -168,6 +191,9 @@ func (t *pairProgram) group(g tileGroup) {
 // keepPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
 // here.
 func (t *pairProgram) keepPrefetching() {
+	if t.lines.inRows() {
+		return
+	}
 	later := unique("laterTile")
 	MOVQ(t.rest, stepsLeft)
 	CMPQ(stepsLeft, t.rows)
@@ -182,7 +208,10 @@ func (t *pairProgram) tile(r, n int) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	name := unique("pairs")
 	MOVQ(t.b, b0)
-	if n == 4 {
+	switch {
+	case t.lines.inRows(): // ahead of the rows by a distance
+		ADDQ(b0, pairPrefetch)
+	case n == 4:
 		LEAQ(Mem{Base: b0, Index: pairPanelStride, Scale: 1}, pairB1)
 	}
 	MOVQ(aPtr, a0)
@@ -201,15 +230,19 @@ func (t *pairProgram) tile(r, n int) {
 	MOVQ(U32(pairsOfGroup/pairUnroll), stepsLeft)
 	Label(name + "Pairs")
 	for u := range pairUnroll {
-		for p := range n {
-			PREFETCHT0(Mem{Base: pairPrefetch, Disp: (u*n + p) * lineBytes})
-		}
+		t.prefetch(n, u)
 		t.pair(at, r, n, u)
+		if t.lines.inRows() {
+			LEAQ(Mem{Base: b0, Index: pairPanelStride, Scale: 2}, b0)
+			LEAQ(Mem{Base: pairPrefetch, Index: pairPanelStride, Scale: 2}, pairPrefetch)
+		}
 	}
-	ADDQ(imm(pairUnroll*n*lineBytes), pairPrefetch)
-	ADDQ(imm(pairUnroll*pairLine), b0)
-	if n == 4 {
-		ADDQ(imm(pairUnroll*pairLine), pairB1)
+	if size := t.lines.pairBytes(); !t.lines.inRows() {
+		ADDQ(imm(pairUnroll*n*size), pairPrefetch)
+		ADDQ(imm(pairUnroll*size), b0)
+		if n == 4 {
+			ADDQ(imm(pairUnroll*size), pairB1)
+		}
 	}
 	for i := 0; i < r; i += 3 {
 		ADDQ(imm(pairUnroll*pairBytes), at[i/3])
@@ -260,6 +293,21 @@ func (t *pairProgram) zero(v reg.VecPhysical) {
 	VXORPS(v, v, v)
 }
 
+// prefetch prefetches as much as a pair of n panels has.
+func (t *pairProgram) prefetch(n, u int) {
+	if t.lines.inRows() {
+		for p := range n {
+			PREFETCHT0(Mem{Base: pairPrefetch, Disp: p * lineBytes})
+			PREFETCHT0(Mem{Base: pairPrefetch, Index: pairPanelStride, Scale: 1, Disp: p * lineBytes})
+		}
+		return
+	}
+	lines := n * t.lines.pairBytes() / lineBytes
+	for i := range lines {
+		PREFETCHT0(Mem{Base: pairPrefetch, Disp: (u*lines + i) * lineBytes})
+	}
+}
+
 // pair is e(i, v) = FMA(a[i][2k], b[2k][v], e(i, v)) and o(i, v) the same of 2k + 1, for pair k,
 // number u of a round.
 func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
@@ -268,8 +316,7 @@ func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
 	b, a := t.regs[used:used+vectors], t.regs[used+vectors]
 	for odd := range 2 {
 		for v := range b {
-			m := t.panel(v / t.vecs).Offset(u*pairLine + v%t.vecs*t.size)
-			t.float(m, odd == 1, b[v])
+			t.load(v, u, odd, b[v], a)
 		}
 		for i := range r {
 			VBROADCASTSS(rowOf(at, aStride, i, u*pairBytes+4*odd), a)
@@ -278,6 +325,15 @@ func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
 			}
 		}
 	}
+}
+
+// load loads vector v of the even or odd inputs of pair u of a round, with a spare register.
+func (t *pairProgram) load(v, u, odd int, to, spare reg.VecPhysical) {
+	if t.lines != nil {
+		t.line(v, u, odd, to, spare)
+		return
+	}
+	t.float(t.panel(v/t.vecs).Offset(u*pairLine+v%t.vecs*t.size), odd == 1, to)
 }
 
 // float makes float32 of the even or the odd inputs of pairs.

@@ -20,7 +20,7 @@ func ElementOf(t kernel.Format, v []byte, i int) float32 {
 		return math.Float32frombits(binary.NativeEndian.Uint32(v[4*i:]))
 	case kernel.F16:
 		return f32.FromF16(binary.NativeEndian.Uint16(v[2*i:]))
-	case kernel.BF16:
+	case kernel.BF16, kernel.Pairs:
 		return f32.FromBF16(binary.NativeEndian.Uint16(v[2*i:]))
 	case kernel.I4:
 		return float32(kernel.Levels[kernel.CodeAt(v, i)])

@@ -1,44 +1,53 @@
 package pairs
 
 import (
-	"encoding/binary"
-
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 // Group is the inputs whose products are two chains, of even and of odd ones.
 const Group = 32
 
 // accumulateGeneric is o_rc = o_rc + Σ p_rk·v_kc, o_rc beginning with +0 if b.Overwrite, for whole
-// groups of inputs.
-func accumulateGeneric(x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
+// groups of inputs, which are pairs, or lines of a format.
+func accumulateGeneric(t kernel.Format, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
 	for r := range x.Rows {
-		out := x.O[r*x.OStride:][:b.Cols]
-		if b.Overwrite {
+		if out := x.O[r*x.OStride:][:b.Cols]; b.Overwrite {
 			clear(out)
 		}
+	}
+	for c := range b.Cols {
 		for k := 0; k < b.Keys; k += Group {
-			row := x.P[r*x.PStride+k:][:Group]
-			for c := range out {
-				at := 2 * kernel.PlaceOf(kernel.Pairs, b, k, c)
-				out[c] = addGroupGeneric(out[c], row, v[at:], 2*b.Stride)
+			column := columnOf(t, v, b, k, c)
+			for r := range x.Rows {
+				out := &x.O[r*x.OStride+c]
+				*out = addGroupGeneric(*out, x.P[r*x.PStride+k:][:Group], &column)
 			}
 		}
-		for c := range out {
-			out[c] += 0
+	}
+	for r := range x.Rows {
+		for c := range b.Cols {
+			x.O[r*x.OStride+c] += 0
 		}
 	}
 }
 
-// addGroupGeneric is c + (e + o) for a group of inputs and a column, whose pairs are stride bytes
-// apart.
-func addGroupGeneric(c float32, row []float32, v []byte, stride int) float32 {
+// columnOf is a group of inputs of a column, from input k on, in bfloat16.
+func columnOf(t kernel.Format, v []byte, b *kernel.PanelLayout, k, c int) (x [Group]float32) {
+	for i := range x {
+		x[i] = narrow.ElementOf(t, v, kernel.PlaceOf(t, b, k+i, c))
+		x[i] = f32.FromBF16(f32.FlushedBF16(x[i]))
+	}
+	return x
+}
+
+// addGroupGeneric is c + (e + o) for a group of inputs and a column.
+func addGroupGeneric(c float32, row []float32, v *[Group]float32) float32 {
 	var e, o float32
 	for k := 0; k < Group; k += 2 {
-		pair := v[k/2*stride:][:4]
-		e = f32.FlushedFMA(row[k], f32.FromBF16(binary.NativeEndian.Uint16(pair)), e)
-		o = f32.FlushedFMA(row[k+1], f32.FromBF16(binary.NativeEndian.Uint16(pair[2:])), o)
+		e = f32.FlushedFMA(row[k], v[k], e)
+		o = f32.FlushedFMA(row[k+1], v[k+1], o)
 	}
 	return f32.FlushedAdd(c, f32.FlushedAdd(e, o))
 }

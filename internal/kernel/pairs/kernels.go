@@ -14,22 +14,36 @@ import (
 // normal says that no number on the way is subnormal, see [Normal]; where it is not known, it may
 // be false.
 func Accumulate(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, normal bool) {
+	accumulate(cpu, kernel.Pairs, x, v, b, Flushes || normal)
+}
+
+// AccumulateLines is Accumulate of inputs that are not pairs but lines of a format, F32, F16 or
+// BF16, and are rounded as they are read, for few rows. Groups are whole, and inputs the caller's
+// rows where these are further apart than the columns of a panel.
+func AccumulateLines(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
+	b *kernel.PanelLayout) {
+	accumulate(cpu, t, x, v, b, Flushes)
+}
+
+func accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte, b *kernel.PanelLayout,
+	normal bool) {
 	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
 	operand.ReadsRows(x.P, x.Rows, x.PStride, kernel.RoundUp(b.Keys, Group))
-	kernel.ReadsTyped(kernel.Pairs, v, b)
-	if !cpu.ISA.SIMD() || !(Flushes || normal) || b.Stride != 2*kernel.Panel {
-		accumulateGeneric(x, v, b)
+	kernel.ReadsTyped(t, v, b)
+	if !cpu.ISA.SIMD() || !normal || t == kernel.Pairs && b.Stride != 2*kernel.Panel {
+		accumulateGeneric(t, x, v, b)
 		return
 	}
 	if most := callProducts(cpu.ISA); kernel.ProductsOf(x.Rows, b.Keys*b.Cols) > most {
-		split(cpu, x, v, b, most)
+		split(cpu, t, x, v, b, most)
 		return
 	}
-	accumulateStep(cpu.ISA, x, &v[0], b)
+	accumulateStep(cpu.ISA, t, x, &v[0], b)
 }
 
 // split goes through fewer columns at a time, and of these fewer rows.
-func split(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, most int) {
+func split(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte, b *kernel.PanelLayout,
+	most int) {
 	rows := x.Rows
 	cols := max(kernel.Panel, most/kernel.ProductsOf(rows, b.Keys)/kernel.Panel*kernel.Panel)
 	step := max(1, min(rows, most/(b.Keys*min(cols, b.Cols))))
@@ -38,7 +52,7 @@ func split(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, mos
 		part.Cols = min(cols, b.Cols-c)
 		for r := 0; r < rows; r += step {
 			some = x.From(r, min(step, rows-r), c)
-			accumulateStep(cpu.ISA, &some, &v[2*c/kernel.Panel*b.PanelStride], &part)
+			accumulateStep(cpu.ISA, t, &some, &v[t.Bytes()*(c/kernel.Panel)*b.PanelStride], &part)
 		}
 	}
 }

@@ -14,8 +14,12 @@ const Flushes = false
 // callProducts bounds the multiply-adds of a call.
 func callProducts(tuning.ISA) int { return kernel.CallProducts }
 
+// ReadsLines: AccumulateLines has no kernels.
+const ReadsLines = false
+
 // accumulateStep is Accumulate of checked operands, in one call.
-func accumulateStep(_ tuning.ISA, x *kernel.Sums, v *byte, b *kernel.PanelLayout) {
+func accumulateStep(_ tuning.ISA, _ kernel.Format, x *kernel.Sums, v *byte,
+	b *kernel.PanelLayout) {
 	accumulatePairsSIMD(&x.O[0], &x.P[0], v, x.Rows, x.OStride, x.PStride, b)
 }
 

@@ -18,6 +18,10 @@ var kernelTests = []kerneltest.KernelTest{
 		kerneltest.Size("keys", 1, 70, 300),
 		kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)},
 		tryAccumulate),
+	kerneltest.Compare("accumulateLines", []kerneltest.Dim{kerneltest.Size("rows", 1, 9, 20),
+		kerneltest.Multiples("keys", Group, 4*Group, 9*Group, Group),
+		kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)},
+		tryAccumulateLines),
 	kerneltest.Compare("roundPairs", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		x := c.InputOf(n[0], c.Exponents())
 		got, want := c.Results(n[0])
@@ -113,12 +117,43 @@ func tryAccumulate(c *kerneltest.Trial, n []int) {
 	normal := Normal(leastOf(p), LeastOf(kernel.Elements[uint16](v)))
 	for _, b.Overwrite = range []bool{true, false} {
 		Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, oStride, pStride), v, &b, normal)
-		accumulateGeneric(kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
+		accumulateGeneric(kernel.Pairs, kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
+	}
+}
+
+func tryAccumulateLines(c *kerneltest.Trial, n []int) {
+	rows, keys, cols := n[0], n[1], n[2]
+	t := [...]kernel.Format{kernel.F32, kernel.F16, kernel.BF16, kernel.F32}[c.IntN(4)]
+	b := kernel.ScoreLayout(t, keys, cols)
+	b.PrefetchOne, b.PrefetchFew = c.IntN(1<<14), c.IntN(1<<14)
+	size := cols / kernel.Panel * b.PanelStride
+	if t == kernel.F32 && c.IntN(2) == 0 { // rows of the caller
+		b.Stride, b.PanelStride = cols+kernel.Panel+c.IntN(9), kernel.Panel
+		size = (keys-1)*b.Stride + cols
+	}
+	var v []byte
+	if t == kernel.F32 {
+		v = kernel.RawBytes(c.InputOf(size, []kerneltest.Distribution{c.Exponents(),
+			kerneltest.AnyBits}[c.IntN(2)]))
+	} else {
+		v = c.TypedInput(t, size)
+	}
+	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
+	got, want := c.Results((rows-1)*oStride + cols)
+	p := make([]float32, (rows-1)*pStride+keys)
+	roundGeneric(p, c.Input(len(p)))
+	p = kerneltest.Guarded(c, p)
+	for _, b.Overwrite = range []bool{true, false} {
+		to := kerneltest.Sums(got, p, nil, rows, oStride, pStride)
+		AccumulateLines(kerneltest.Tuned, t, to, v, &b)
+		accumulateGeneric(t, kerneltest.Sums(want, p, nil, rows, oStride, pStride), v, &b)
 	}
 }
 
 // Kernels give the bits of the generic code, and touch nothing outside their operands.
 func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
+
+func FuzzAccumulateLines(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "accumulateLines") }
 
 func FuzzAccumulatePairs(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "accumulatePairs") }
 
@@ -194,7 +229,8 @@ func TestSumsAboutTheLeast(t *testing.T) {
 			}
 			Accumulate(kerneltest.Tuned, kerneltest.Sums(got, p, nil, rows, cols, inputs),
 				kernel.RawBytes(v), &b, Normal(leastOf(p), LeastOf(v)))
-			accumulateGeneric(kerneltest.Sums(want, p, nil, rows, cols, inputs), kernel.RawBytes(v), &b)
+			accumulateGeneric(kernel.Pairs, kerneltest.Sums(want, p, nil, rows, cols, inputs),
+				kernel.RawBytes(v), &b)
 			if i := kerneltest.FirstDifference(got, want); i >= 0 {
 				t.Fatalf("trial %d: sum %d is %x, generic %x", trial, i, got[i], want[i])
 			}
@@ -244,8 +280,8 @@ func TestKernelsByTilesEqualGeneric(t *testing.T) {
 			floats.Put(kerneltest.Tuned.ISA, i, a[i*inputs:][:inputs])
 		}
 		want := make([]float32, rows*layout.Cols)
-		accumulateGeneric(kerneltest.Sums(want, floats.From(first, 0), nil, rows, layout.Cols,
-			floats.Pitch), kernel.RawBytes(v), &layout)
+		accumulateGeneric(kernel.Pairs, kerneltest.Sums(want, floats.From(first, 0), nil, rows,
+			layout.Cols, floats.Pitch), kernel.RawBytes(v), &layout)
 
 		sums := make([]float32, kernel.RoundUp(rows, 2*TileRows)*TileCols)
 		call := TileCall{V: &kernel.RawBytes(v)[0], Sums: &sums[0], AStep: 2 * Group * tiles.Count,

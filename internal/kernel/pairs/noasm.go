@@ -9,10 +9,15 @@ import (
 
 // Without assembly the generic code computes everything.
 
-const Flushes = true
+const Flushes, ReadsLines = true, true
 
 func Accumulate(_ *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout, _ bool) {
-	accumulateGeneric(x, v, b)
+	accumulateGeneric(kernel.Pairs, x, v, b)
+}
+
+func AccumulateLines(_ *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
+	b *kernel.PanelLayout) {
+	accumulateGeneric(t, x, v, b)
 }
 
 func Round(_ tuning.ISA, dst, x []float32) { roundGeneric(dst, x) }
