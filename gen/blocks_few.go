@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -30,24 +32,29 @@ type fewTile struct {
 	dShared, minShared, lift reg.VecVirtual
 }
 
-// multiplyFew emits products of 1 to 4 rows by panels, and of some types 8. Of 3 rows the last one
-// is computed twice.
+// multiplyFew emits products of 1 to 4 rows by panels, and of some types 8 or at most 2. Of 3 rows
+// the last one is computed twice.
 func (s blockSet) multiplyFew(name string, form blockForm, eight bool) {
 	TEXT(name, noSplit, context)
 	rows := argumentOf("blockCall.rows")
 	var frame Mem
-	if !s.wide {
+	if !s.wide || form.codes == entriesOfBook {
 		frame = AllocLocal(4 * panelBytes)
 	}
 	counts := []int{1, 2, 4}
-	if eight {
+	switch {
+	case form.mostRows() == 2:
+		counts = counts[:2]
+	case eight:
 		counts = append(counts, 8)
 		CMPQ(rows, Imm(8))
 		JEQ(LabelRef(tileLabel("rows", 8)))
 	}
 	CMPQ(rows, Imm(2))
 	JEQ(LabelRef(tileLabel("rows", 2)))
-	JG(LabelRef(tileLabel("rows", 4)))
+	if len(counts) > 2 {
+		JG(LabelRef(tileLabel("rows", 4)))
+	}
 	var o, next Mem
 	stackSlots(&o, &next)
 	for _, r := range counts {
@@ -66,6 +73,9 @@ func (t *fewTile) share() {
 		return
 	}
 	t.dShared = t.loadD(Mem{Base: t.d})
+	if t.form.codes == entriesOfBook {
+		VMULPS(t.repeated(math.Float32bits(t.book.Unit)), t.dShared, t.dShared) // exact
+	}
 	if t.form.sums == minimaSums {
 		t.minShared = t.loadD(Mem{Base: t.d, Disp: 2 * panel})
 	}
@@ -247,9 +257,12 @@ func (t *fewTile) end() {
 
 // block adds a block of 32 inputs, and goes on to the next.
 func (t *fewTile) block() {
-	if t.wide {
+	switch {
+	case t.book != nil:
+		t.blockOfBook()
+	case t.wide:
 		t.blockVNNI()
-	} else {
+	default:
 		t.halvesOfBlock()
 	}
 	ADDQ(imm(t.form.Part()), t.w)

@@ -17,6 +17,7 @@ const (
 	callParameters   = "x *blockCall"
 	multiplyTwin     = "multiplyBlocksGeneric"
 	unpackParameters = "dst, packed *byte, n int"
+	bookParameters   = "dst, packed, fields *byte, n int, flip uint64"
 )
 
 // typesGo writes that file.
@@ -33,6 +34,8 @@ func blockTypesGo() ([]byte, error) {
 	g.unpack(dotBlocks, "unpackAVXVNNI", "unpackAVX2(t, dst, packed, n)", "with AVX-VNNI")
 	g.unpack(narrowBlocks, "unpackAVX2", "", "with AVX2")
 	g.unpackSigned()
+	g.unpackBooks(wideBlocks, "unpackBooksAVX512", "with AVX-512")
+	g.unpackBooks(narrowBlocks, "unpackBooksAVX2", "with AVX2")
 	g.few(wideBlocks, "fewAVX512", "", "with AVX-512 and VNNI")
 	g.few(dotBlocks, "fewAVXVNNI", "fewAVX2(t, x)", "with AVX-VNNI")
 	g.few(narrowBlocks, "fewAVX2", "", "with AVX2")
@@ -63,6 +66,9 @@ func (g *typesGo) unpack(s blockSet, name, others, with string) {
 	var cases []generate.Case
 	for _, row := range blocktypes.Rows {
 		kernel, f := s.of(row.Unpack), formOf(row.Type)
+		if f.codes == entriesOfBook {
+			continue
+		}
 		if kernel == "" && f.looksUp() {
 			kernel = row.Unpack.AVX2
 		}
@@ -76,6 +82,20 @@ func (g *typesGo) unpack(s blockSet, name, others, with string) {
 	}
 	g.Comment("%s unpacks n blocks of a panel %s.", name, with)
 	g.Switch(name+"(t blocks.Type, "+unpackParameters+")", "t", cases, others)
+}
+
+// unpackBooks writes the choice of kernels for types of indices.
+func (g *typesGo) unpackBooks(s blockSet, name, with string) {
+	var cases []generate.Case
+	for _, row := range blocktypes.Rows {
+		if kernel := s.of(row.Unpack); kernel != "" && formOf(row.Type).codes == entriesOfBook {
+			g.Stub(kernel, bookParameters, "unpackBlockGeneric", row.Type.String())
+			cases = append(cases, generate.Case{Value: blocktypes.TypeName(row.Type),
+				Do: kernel + "(dst, packed, fields, n, flip)"})
+		}
+	}
+	g.Comment("%s unpacks n blocks of a panel %s.", name, with)
+	g.Switch(name+"(t blocks.Type, "+bookParameters+")", "t", cases, "")
 }
 
 // unpackSigned writes the choice for signed bytes, for types with signed levels.
@@ -102,6 +122,9 @@ func (g *typesGo) few(s blockSet, name, others, with string) {
 			continue
 		}
 		call := "x"
+		if f.codes == entriesOfBook {
+			call = "x.withFields(t)"
+		}
 		if f.looksUp() {
 			call = fmt.Sprintf("x.with(&%s)", g.table(f.Levels, s.bias(f)))
 		}
@@ -159,6 +182,8 @@ func (g *typesGo) traits() {
 		}
 		if row.Eight {
 			fewWide = 8
+		} else if f.codes == entriesOfBook {
+			fewWide = f.mostRows()
 		}
 		g.Line("%s: {%d, %d, %d, %d},", blocktypes.TypeName(row.Type),
 			multiplyAVX2Of(row.Type).sizes()[0],

@@ -73,7 +73,8 @@ func formOf(t blocks.Type) blockForm {
 	f.codes = map[blocks.Codes]blockCodes{blocks.EightBits: eightBits,
 		blocks.FourBits: plainFourBits, blocks.FiveBits: fiveBits, blocks.SixBits: sixBits,
 		blocks.OneBit:  oneBit,
-		blocks.TwoBits: twoBits, blocks.ThreeBits: threeBits, blocks.Trits: trits}[of.Codes]
+		blocks.TwoBits: twoBits, blocks.ThreeBits: threeBits, blocks.Trits: trits,
+		blocks.Indices: entriesOfBook}[of.Codes]
 	if of.Levels != nil {
 		f.codes, f.less = fourBits, 0
 		if f.sums == floatsSums {
@@ -115,7 +116,7 @@ func (f blockForm) halved() bool {
 // like reports whether blocks of two types are unpacked alike, but for their levels.
 func (f blockForm) like(g blockForm) bool {
 	return f.sums == g.sums && f.codes == g.codes && f.less == g.less && f.Inputs == g.Inputs &&
-		f.PowerOf2 == g.PowerOf2
+		f.PowerOf2 == g.PowerOf2 && f.Book == g.Book
 }
 
 // The instruction sets of kernels over blocks.
@@ -156,6 +157,10 @@ func unpackKernels() {
 	which := func(row blocktypes.Row) blocktypes.AMD64 { return row.Unpack }
 	for _, s := range []blockSet{wideBlocks, narrowBlocks, dotBlocks} {
 		s.eachKernel(which, formOf, func(name string, form blockForm, _ blocktypes.Row) {
+			if form.codes == entriesOfBook {
+				s.unpackBook(name, form)
+				return
+			}
 			s.unpackBlocks(name, form)
 		})
 	}

@@ -28,6 +28,7 @@ const (
 	threeBits
 	trits
 	halfNibbles // fourBits, of each 16 inputs apart
+	entriesOfBook
 )
 
 // blockSet is the instruction set of a kernel: wide means 16 lanes, which implies VNNI.
@@ -105,6 +106,7 @@ type blockUnpacker struct {
 	form               blockForm
 	mask, upper, table reg.VecVirtual
 	trits              *tritUnpacker
+	book               *fewBook
 }
 
 // newBlockUnpacker loads the constants of all blocks. The address of the levels is in a field of
@@ -114,6 +116,9 @@ func newBlockUnpacker(s blockSet, form blockForm, levels string) *blockUnpacker 
 	switch form.codes {
 	case trits:
 		u.trits = newTritUnpacker(s)
+		return u
+	case entriesOfBook:
+		u.book = newFewBook(s, form.Form())
 		return u
 	case oneBit:
 		u.mask = s.repeated(0x02020202)

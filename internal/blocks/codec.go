@@ -63,7 +63,7 @@ func Restore(t Type, block, packed []byte, c int) {
 		part := packed[i*of.Part():]
 		if of.Codes == Indices {
 			var x indices
-			of.packedIndices(&x, part, c)
+			of.Form().packedIndices(&x, part, c)
 			of.fileIndices(block, &x, i)
 			continue
 		}

@@ -120,7 +120,7 @@ func (x *decoder) bytes(to []float32, codes []byte, d float32) {
 // indices decodes a block of indices.
 func (x *decoder) indices(dst []float32, block []byte) {
 	var n Numbers
-	d := f32.FromF16(x.dOf(block)) * x.Unit()
+	d := f32.FromF16(x.dOf(block)) * x.Form().Unit
 	for i := range x.Inputs / Inputs {
 		from := x.indicesOf(block, i)
 		x.numbers(&n, &from)

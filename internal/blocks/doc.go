@@ -29,7 +29,7 @@
 //	TwoBits    two words of pairs of bits, as in SixBits
 //	ThreeBits  likewise, and a word of third bits, as of fifth ones
 //	OneBit     a word of bits, as of fifth ones
-//	Indices    for each 32 inputs 16 single bytes, or more, and words: the file's, see indicesOf
+//	Indices    see [BookForm]
 //	Trits      for all 256 inputs the file's bytes with 128 added, in 13 words
 package blocks
 

@@ -24,82 +24,221 @@ const (
 	bookOfIQ1M
 )
 
-// bookForms has, of 32 inputs of an output in packed blocks, the number of single bytes and of
-// words, and the power of 2 that d includes.
-var bookForms = [...]struct {
-	bytes, words int
-	unit         float32
-}{bookOfIQ2XXS: {0, 2, 1. / 8}, bookOfIQ2XS: {1, 2, 1. / 8}, bookOfIQ2S: {2, 2, 1. / 8},
-	bookOfIQ3XXS: {0, 3, 1. / 4}, bookOfIQ3S: {2, 3, 1}, bookOfIQ1S: {2, 1, 1. / 8},
-	bookOfIQ1M: {3, 1, 1. / 8}}
+// BookForm is how the indices of a type lie in packed blocks. Each 32 inputs of 16 outputs have:
+//
+//   - the lowest eight bits of the indices: for two consecutive indices of each output 32 bytes,
+//     index i of output c at 32·(i/2) + 2·c + i%2
+//   - for each further bit as many bits in the same order. IQ1_M has one more: whether numbers are
+//     one less or one more than a multiple of 8
+//   - the signs of IQ2 and IQ3: four bits of each output for each of eight groups of four inputs,
+//     inputs x, x+1, y and y+1: y is x plus the numbers of an entry. x rises by 2 within an entry.
+//   - 16 bytes of two scales, the first one below, or 8 bytes of one scale: output c in byte c%8,
+//     those of outputs below 8 lower. IQ1_S has the bit of IQ1_M for all inputs above the scale.
+type BookForm struct {
+	Book   []uint16
+	Four   bool // an entry is four numbers, not eight
+	Bits   int  // of an index
+	Halves bool // 16 inputs have a scale, not 32
+	Signs  bool // numbers have signs
+	Levels []byte
+	Unit   float32 // the power of 2 that d includes
+}
 
-// Unit returns the power of 2 that d includes.
-func (of *Traits) Unit() float32 { return bookForms[of.Book].unit }
+// Form returns the form of a type of indices.
+func (of *Traits) Form() *BookForm { return &bookForms[of.Book] }
 
-// indices are the bytes of 32 inputs of an output, in a file or in packed blocks: single bytes of
-// scales and upper bits, words of indices and signs.
+var (
+	levels2 = []byte{8, 25, 43}
+	levels1 = []byte{0, 8, 16} // less 7 or 9
+)
+
+var bookForms = [...]BookForm{
+	bookOfIQ2XXS: {Book: bookIQ2XXS[:], Bits: 8, Signs: true, Levels: levels2, Unit: 1. / 8},
+	bookOfIQ2XS: {Book: bookIQ2XS[:], Bits: 9, Halves: true, Signs: true, Levels: levels2,
+		Unit: 1. / 8},
+	bookOfIQ2S: {Book: bookIQ2S[:], Bits: 10, Halves: true, Signs: true, Levels: levels2,
+		Unit: 1. / 8},
+	bookOfIQ3XXS: {Book: bookIQ3XXS[:], Four: true, Bits: 8, Signs: true,
+		Levels: []byte{4, 12, 20, 28, 36, 44, 52, 62}, Unit: 1. / 4},
+	bookOfIQ3S: {Book: bookIQ3S[:], Four: true, Bits: 9, Signs: true,
+		Levels: []byte{1, 3, 5, 7, 9, 11, 13, 15}, Unit: 1},
+	bookOfIQ1S: {Book: bookIQ1[:], Bits: 11, Levels: levels1, Unit: 1. / 8},
+	bookOfIQ1M: {Book: bookIQ1[:], Bits: 11, Halves: true, Levels: levels1, Unit: 1. / 8},
+}
+
+// Pairs returns how many pairs of indices an output has.
+func (f *BookForm) Pairs() int {
+	if f.Four {
+		return 4
+	}
+	return 2
+}
+
+// Bits that each index has apart from its lowest eight: of all Planes those from Bits − 8 on say
+// which numbers are less.
+func (f *BookForm) Planes() int {
+	if f.Halves && !f.Signs {
+		return f.Bits - 8 + 1
+	}
+	return f.Bits - 8
+}
+
+// PlaneAt returns the offset of bits of a pair of indices of all outputs, a word.
+func (f *BookForm) PlaneAt(plane, pair int) int {
+	return 2*Outputs*f.Pairs() + 4*(plane*f.Pairs()+pair)
+}
+
+// SignsAt returns the offset of the signs.
+func (f *BookForm) SignsAt() int { return f.PlaneAt(f.Planes(), 0) }
+
+// ScalesAt returns the offset of the scales.
+func (f *BookForm) ScalesAt() int {
+	if f.Signs {
+		return f.SignsAt() + 8*Inputs/4
+	}
+	return f.SignsAt()
+}
+
+// Size returns the bytes of 32 inputs of 16 outputs.
+func (f *BookForm) Size() int {
+	if f.Halves {
+		return f.ScalesAt() + Outputs
+	}
+	return f.ScalesAt() + Outputs/2
+}
+
+// indices are those of 32 inputs of an output.
 type indices struct {
-	bytes [3]byte
-	words [3]uint32
+	entries [8]uint16
+	signs   uint32 // one bit for each number; of IQ1_M one for each entry, set if it has less
+	scales  byte   // two of four bits, or one, of IQ1_S with the bit of IQ1_M
 }
 
 // indicesOf reads the indices of part i of a file's block.
 func (of *Traits) indicesOf(block []byte, i int) (x indices) {
 	codes, upper := block[of.At.Codes:], block[of.At.Upper:]
 	switch of.Book {
-	case bookOfIQ2XXS, bookOfIQ2XS, bookOfIQ3XXS, bookOfIQ3S:
-		x.words[0], x.words[1] = fileWord(codes, 2*i), fileWord(codes, 2*i+1)
-	default:
-		x.words[0] = fileWord(codes, i)
-	}
-	switch of.Book {
+	case bookOfIQ2XXS:
+		x.readBytes(codes[8*i:][:4])
+		x.readSigns(fileWord(codes, 2*i+1))
 	case bookOfIQ2XS:
-		x.bytes[0] = block[of.At.Scales+i]
+		for l := range 4 {
+			q := binary.LittleEndian.Uint16(codes[2*(4*i+l):])
+			x.entries[l] = q & 511
+			x.signs |= even(uint32(q>>9)) << (8 * l)
+		}
+		x.scales = block[of.At.Scales+i]
 	case bookOfIQ2S:
-		x.bytes[0], x.bytes[1] = block[of.At.Scales+i], upper[i]
-		x.words[1] = fileWord(codes[Inputs:], i)
+		x.readBytes(codes[4*i:][:4])
+		for l := range 4 {
+			x.entries[l] |= uint16(upper[i]) >> (2 * l) & 3 << 8
+		}
+		x.signs, x.scales = fileWord(codes[Inputs:], i), block[of.At.Scales+i]
 	case bookOfIQ3XXS:
-		x.words[2] = fileWord(block[of.At.Scales:], i)
+		x.readBytes(codes[8*i:][:8])
+		x.readSigns(fileWord(block[of.At.Scales:], i))
 	case bookOfIQ3S:
-		x.bytes[0], x.bytes[1] = block[of.At.Scales+i/2]>>(i%2*4)&15, upper[i]
-		x.words[2] = fileWord(upper[8:], i)
+		x.readBytes(codes[8*i:][:8])
+		for l := range 8 {
+			x.entries[l] |= uint16(upper[i]) >> l & 1 << 8
+		}
+		x.signs = fileWord(upper[8:], i)
+		x.scales = block[of.At.Scales+i/2] >> (i % 2 * 4) & 15
 	case bookOfIQ1S:
-		x.bytes[0], x.bytes[1] = upper[2*i], upper[2*i+1]
+		h := binary.LittleEndian.Uint16(upper[2*i:])
+		x.readBytes(codes[4*i:][:4])
+		for l := range 4 {
+			x.entries[l] |= h >> (3 * l) & 7 << 8
+		}
+		x.scales = byte(h >> 12)
 	case bookOfIQ1M:
-		x.bytes[0] = byte(binary.LittleEndian.Uint16(block[of.At.Scales+i/2*2:]) >> (i % 2 * 6) & 63)
-		x.bytes[1], x.bytes[2] = upper[2*i], upper[2*i+1]
+		h := binary.LittleEndian.Uint16(upper[2*i:])
+		x.readBytes(codes[4*i:][:4])
+		for l := range 4 {
+			x.entries[l] |= h >> (4 * l) & 7 << 8
+			x.signs |= uint32(h) >> (4*l + 3) & 1 << l
+		}
+		s := binary.LittleEndian.Uint16(block[of.At.Scales+i/2*2:]) >> (i % 2 * 6)
+		x.scales = byte(s&7 | s>>3&7<<4)
 	}
 	return x
 }
+
+// readBytes reads the lowest bits of entries.
+func (x *indices) readBytes(from []byte) {
+	for l, e := range from {
+		x.entries[l] = uint16(e)
+	}
+}
+
+// readSigns reads four times seven signs and a scale above.
+func (x *indices) readSigns(from uint32) {
+	x.scales = byte(from >> 28)
+	for l := range 4 {
+		x.signs |= even(from>>(7*l)&127) << (8 * l)
+	}
+}
+
+// even adds an eighth bit that makes the number of bits even.
+func even(x uint32) uint32 { return x | uint32(bits.OnesCount32(x))&1<<7 }
 
 // fileIndices reverses indicesOf. It adds bits to the block.
 func (of *Traits) fileIndices(block []byte, x *indices, i int) {
 	codes, upper := block[of.At.Codes:], block[of.At.Upper:]
 	switch of.Book {
-	case bookOfIQ2XXS, bookOfIQ2XS, bookOfIQ3XXS, bookOfIQ3S:
-		orWord(codes, 2*i, x.words[0])
-		orWord(codes, 2*i+1, x.words[1])
-	default:
-		orWord(codes, i, x.words[0])
-	}
-	switch of.Book {
+	case bookOfIQ2XXS:
+		x.fileBytes(codes[8*i:][:4])
+		orWord(codes, 2*i+1, x.fileSigns())
 	case bookOfIQ2XS:
-		block[of.At.Scales+i] = x.bytes[0]
+		for l := range 4 {
+			orHalf(codes, 4*i+l, x.entries[l]|uint16(x.signs>>(8*l)&127)<<9)
+		}
+		block[of.At.Scales+i] = x.scales
 	case bookOfIQ2S:
-		block[of.At.Scales+i], upper[i] = x.bytes[0], x.bytes[1]
-		orWord(codes[Inputs:], i, x.words[1])
+		x.fileBytes(codes[4*i:][:4])
+		for l := range 4 {
+			upper[i] |= byte(x.entries[l] >> 8 << (2 * l))
+		}
+		orWord(codes[Inputs:], i, x.signs)
+		block[of.At.Scales+i] = x.scales
 	case bookOfIQ3XXS:
-		orWord(block[of.At.Scales:], i, x.words[2])
+		x.fileBytes(codes[8*i:][:8])
+		orWord(block[of.At.Scales:], i, x.fileSigns())
 	case bookOfIQ3S:
-		block[of.At.Scales+i/2] |= x.bytes[0] & 15 << (i % 2 * 4)
-		upper[i] = x.bytes[1]
-		orWord(upper[8:], i, x.words[2])
+		x.fileBytes(codes[8*i:][:8])
+		for l := range 8 {
+			upper[i] |= byte(x.entries[l] >> 8 << l)
+		}
+		orWord(upper[8:], i, x.signs)
+		block[of.At.Scales+i/2] |= x.scales & 15 << (i % 2 * 4)
 	case bookOfIQ1S:
-		upper[2*i], upper[2*i+1] = x.bytes[0], x.bytes[1]
+		x.fileBytes(codes[4*i:][:4])
+		for l := range 4 {
+			orHalf(upper, i, x.entries[l]>>8<<(3*l))
+		}
+		orHalf(upper, i, uint16(x.scales)<<12)
 	case bookOfIQ1M:
-		orHalf(block[of.At.Scales:], i/2, uint16(x.bytes[0]&63)<<(i%2*6))
-		upper[2*i], upper[2*i+1] = x.bytes[1], x.bytes[2]
+		x.fileBytes(codes[4*i:][:4])
+		for l := range 4 {
+			orHalf(upper, i, (x.entries[l]>>8|uint16(x.signs)>>l&1<<3)<<(4*l))
+		}
+		orHalf(block[of.At.Scales:], i/2, uint16(x.scales&7|x.scales>>4&7<<3)<<(i%2*6))
 	}
+}
+
+// fileBytes reverses readBytes.
+func (x *indices) fileBytes(to []byte) {
+	for l := range to {
+		to[l] = byte(x.entries[l])
+	}
+}
+
+// fileSigns reverses readSigns.
+func (x *indices) fileSigns() (word uint32) {
+	for l := range 4 {
+		word |= x.signs >> (8 * l) & 127 << (7 * l)
+	}
+	return word | uint32(x.scales)<<28
 }
 
 // orHalf puts bits into a half of a word.
@@ -129,32 +268,101 @@ func (of *Traits) fileD(block []byte, d uint16) {
 	}
 }
 
-// packIndices packs the indices of two outputs.
+// packIndices packs the indices of output c, which is even, and of the next one.
 func (p *packing) packIndices(part []byte, c int, a, b []byte) {
-	form := &bookForms[p.Book]
+	f := p.Form()
 	for i := range p.Inputs / Inputs {
 		x, y := p.indicesOf(a, i), p.indicesOf(b, i)
-		for j := range form.bytes {
-			part[Outputs*j+c], part[Outputs*j+c+1] = x.bytes[j], y.bytes[j]
-		}
-		words := part[p.scales+4*c:]
-		for j := range form.words {
-			put(words, j, uint64(x.words[j])|uint64(y.words[j])<<32)
-		}
-		part = part[p.part:]
+		f.packTwo(part[i*p.part:][:p.part], c, &x, &y)
 	}
 }
 
+// packTwo packs a part of two outputs.
+func (f *BookForm) packTwo(part []byte, c int, x, y *indices) {
+	for i := range f.Pairs() {
+		e := [...]uint16{x.entries[2*i], x.entries[2*i+1], y.entries[2*i], y.entries[2*i+1]}
+		for j, e := range e {
+			part[2*Outputs*i+2*c+j] = byte(e)
+		}
+		for plane := range f.Planes() {
+			four := byte(e[0]>>(8+plane)&1 | e[1]>>(8+plane)&1<<1 | e[2]>>(8+plane)&1<<2 |
+				e[3]>>(8+plane)&1<<3)
+			if plane == f.Bits-8 {
+				four = byte(x.signs>>(2*i)&3 | y.signs>>(2*i)&3<<2)
+			}
+			putNibble(&part[f.PlaneAt(plane, i)+c/4], c%4*2, four)
+		}
+	}
+	if f.Signs {
+		s, t := f.groupSigns(x.signs), f.groupSigns(y.signs)
+		for g := range Inputs / 4 {
+			part[f.SignsAt()+8*g+c/2] = byte(s>>(4*g)&15 | t>>(4*g)&15<<4)
+		}
+	}
+	if f.Halves {
+		part[f.ScalesAt()+c], part[f.ScalesAt()+c+1] = x.scales, y.scales
+		return
+	}
+	at := part[f.ScalesAt()+c%8:]
+	putNibble(&at[0], c/8*4, x.scales)
+	putNibble(&at[1], c/8*4, y.scales)
+}
+
+// putNibble replaces four bits, from bit 0 or 4 on.
+func putNibble(to *byte, at int, x byte) { *to = *to&^(15<<at) | x<<at }
+
+// groupSigns moves the bits of two numbers to their group.
+func (f *BookForm) groupSigns(signs uint32) uint32 {
+	x := uint64(signs)
+	if !f.Four {
+		x = swapWithin(x, 4, 0x00f000f0)
+	}
+	return uint32(swapWithin(x, 2, 0x0c0c0c0c))
+}
+
+// ungroupSigns reverses groupSigns.
+func (f *BookForm) ungroupSigns(signs uint32) uint32 {
+	x := swapWithin(uint64(signs), 2, 0x0c0c0c0c)
+	if !f.Four {
+		x = swapWithin(x, 4, 0x00f000f0)
+	}
+	return uint32(x)
+}
+
 // packedIndices reads the indices of output c of a part of a packed block.
-func (of *Traits) packedIndices(x *indices, part []byte, c int) {
-	form := &bookForms[of.Book]
-	for j := range form.bytes {
-		x.bytes[j] = part[Outputs*j+c]
+func (f *BookForm) packedIndices(x *indices, part []byte, c int) {
+	*x = indices{}
+	for i := range f.Pairs() {
+		for j := range 2 {
+			x.entries[2*i+j] = uint16(part[2*Outputs*i+2*c+j])
+			for plane := range f.Planes() {
+				bit := part[f.PlaneAt(plane, i)+c/4] >> (c%4*2 + j) & 1
+				if plane == f.Bits-8 {
+					x.signs |= uint32(bit) << (2*i + j)
+					continue
+				}
+				x.entries[2*i+j] |= uint16(bit) << (8 + plane)
+			}
+		}
 	}
-	part = part[Outputs*form.bytes:]
-	for j := range form.words {
-		x.words[j] = packedWord(part, j, c)
+	if f.Signs {
+		for g := range Inputs / 4 {
+			x.signs |= uint32(part[f.SignsAt()+8*g+c/2]>>(c%2*4)&15) << (4 * g)
+		}
+		x.signs = f.ungroupSigns(x.signs)
 	}
+	if f.Halves {
+		x.scales = part[f.ScalesAt()+c]
+		return
+	}
+	x.scales = part[f.ScalesAt()+c%8] >> (c / 8 * 4) & 15
+}
+
+// clearIndices clears the indices of an odd output c.
+func (f *BookForm) clearIndices(part []byte, c int) {
+	var x, none indices
+	f.packedIndices(&x, part, c-1)
+	f.packTwo(part, c-1, &x, &none)
 }
 
 // Numbers is the integers of 32 inputs of an output: bytes with sign, eight in a word, and the
@@ -167,67 +375,47 @@ type Numbers struct {
 // Numbers sets x to the numbers of output c of a part of a packed block.
 func (of *Traits) Numbers(x *Numbers, part []byte, c int) {
 	var from indices
-	of.packedIndices(&from, part, c)
+	of.Form().packedIndices(&from, part, c)
 	of.numbers(x, &from)
 }
 
 // numbers looks indices up.
 func (of *Traits) numbers(x *Numbers, from *indices) {
-	t := tables()
-	w0, w1, w2 := from.words[0], from.words[1], from.words[2]
-	b0, b1 := from.bytes[0], from.bytes[1]
-	low := uint64(w0) | uint64(w1)<<32
-	switch of.Book {
-	case bookOfIQ2XXS:
-		for l := range 4 {
-			x.Bytes[l] = signed(t.xxs2[byte(w0>>(8*l))], t.odd[w1>>(7*l)&127])
-		}
-		x.scale(w1>>28, w1>>28)
-	case bookOfIQ2XS:
-		for l := range 4 {
-			q := uint16(low >> (16 * l))
-			x.Bytes[l] = signed(t.xs2[q&511], t.odd[q>>9])
-		}
-		x.scale(uint32(b0&15), uint32(b0>>4))
-	case bookOfIQ2S:
-		for l := range 4 {
-			at := w0>>(8*l)&255 | uint32(b1)>>(2*l)&3<<8
-			x.Bytes[l] = signed(t.s2[at], t.signs[byte(w1>>(8*l))])
-		}
-		x.scale(uint32(b0&15), uint32(b0>>4))
-	case bookOfIQ3XXS:
-		for l := range 4 {
-			two := uint16(low >> (16 * l))
-			n := uint64(t.xxs3[two&255]) | uint64(t.xxs3[two>>8])<<32
-			x.Bytes[l] = signed(n, t.odd[w2>>(7*l)&127])
-		}
-		x.scale(w2>>28, w2>>28)
-	case bookOfIQ3S:
-		for l := range 4 {
-			two, upper := uint16(low>>(16*l)), uint16(b1)>>(2*l)<<8
-			n := uint64(t.s3[two&255|upper&256]) | uint64(t.s3[two>>8|upper>>1&256])<<32
-			x.Bytes[l] = signed(n, t.signs[byte(w2>>(8*l))])
-		}
-		x.scale(uint32(b0&15), uint32(b0&15))
-	case bookOfIQ1S:
-		upper := uint32(b0) | uint32(b1)<<8
-		for l := range 4 {
-			x.Bytes[l] = shifted(t.one[w0>>(8*l)&255|upper>>(3*l)&7<<8], upper>>15)
-		}
-		x.scale(upper>>12&7, upper>>12&7)
-	case bookOfIQ1M:
-		upper := uint32(b1) | uint32(from.bytes[2])<<8
-		for l := range 4 {
-			nibble := upper >> (4 * l) & 15
-			x.Bytes[l] = shifted(t.one[w0>>(8*l)&255|nibble&7<<8], nibble>>3)
-		}
-		x.scale(uint32(b0&7), uint32(b0>>3&7))
+	t, f := tables(), of.Form()
+	first, second := from.scales&15, from.scales>>4
+	if !f.Halves {
+		second = first
 	}
+	if !f.Signs {
+		less := uint32(first>>3) * 15 // all entries
+		if f.Halves {
+			less = from.signs
+		}
+		for l := range 4 {
+			x.Bytes[l] = shifted(t.one[from.entries[l]], less>>l&1)
+		}
+		first, second = first&7, second&7
+	} else {
+		for l := range 4 {
+			x.Bytes[l] = signed(of.eight(t, from, l), t.signs[byte(from.signs>>(8*l))])
+		}
+	}
+	x.Scales = [2]int8{int8(2*first + 1), int8(2*second + 1)}
 }
 
-// scale sets the scales from their codes.
-func (x *Numbers) scale(first, second uint32) {
-	x.Scales = [2]int8{int8(2*first + 1), int8(2*second + 1)}
+// eight looks up eight numbers.
+func (of *Traits) eight(t *bookTables, from *indices, l int) uint64 {
+	switch of.Book {
+	case bookOfIQ2XXS:
+		return t.xxs2[from.entries[l]]
+	case bookOfIQ2XS:
+		return t.xs2[from.entries[l]]
+	case bookOfIQ2S:
+		return t.s2[from.entries[l]]
+	case bookOfIQ3XXS:
+		return uint64(t.xxs3[from.entries[2*l]]) | uint64(t.xxs3[from.entries[2*l+1]])<<32
+	}
+	return uint64(t.s3[from.entries[2*l]]) | uint64(t.s3[from.entries[2*l+1]])<<32
 }
 
 // signed negates the bytes of x, which are not 0, where those of a mask are 0xff.
@@ -247,7 +435,8 @@ type bookTables struct {
 	s3    [512]uint32
 	one   [2048]uint64
 	signs [256]uint64 // bit i is the sign of number i
-	odd   [128]uint64 // likewise, where the eighth makes the number of bits even
+
+	fields [IQ1_M + 1][]uint16 // the entries as kernels look them up
 }
 
 var (
@@ -276,10 +465,38 @@ func makeTables() {
 			t.signs[i] |= uint64(0xff*(i>>bit&1)) << (8 * bit)
 		}
 	}
-	for i := range t.odd {
-		t.odd[i] = t.signs[i|bits.OnesCount(uint(i))&1<<7]
+	for typ := range t.fields {
+		f := types[typ].Form()
+		t.fields[typ] = make([]uint16, len(f.Book))
+		for i, entry := range f.Book {
+			t.fields[typ][i] = f.fieldsOf(entry)
+		}
 	}
 }
+
+// Fields returns the entries of a type of indices as kernels look them up: number 2·i + j of an
+// entry is field i of byte j, of two bits, or of four bits in entries of four numbers. Fields are
+// levels if these fit, else their indices.
+func (t Type) Fields() []uint16 { return tables().fields[t] }
+
+// fieldsOf converts an entry of a book.
+func (f *BookForm) fieldsOf(entry uint16) (fields uint16) {
+	width, field := 2, 2
+	if f.Four {
+		width, field = 3, 4
+	}
+	for i := range 16 / field {
+		level := entry >> (width * i) & (1<<width - 1)
+		if f.Direct() {
+			level = uint16(f.Levels[level])
+		}
+		fields |= level << (i%2*8 + i/2*field)
+	}
+	return fields
+}
+
+// Direct reports whether fields are levels.
+func (f *BookForm) Direct() bool { return f.Four && f.Levels[len(f.Levels)-1] < 16 }
 
 // expand makes bytes of the levels of entries.
 func expand[T uint32 | uint64](to []T, book []uint16, width int, levels []byte) {

@@ -33,6 +33,11 @@ func (of *Traits) clear(to []byte, c int) {
 	}
 	to = to[of.Header():]
 	for range of.parts() {
+		if of.Codes == Indices {
+			of.Form().clearIndices(to[:of.Part()], c)
+			to = to[of.Part():]
+			continue
+		}
 		for i := range of.Scales() / Outputs {
 			to[Outputs*i+c] = 0
 		}

@@ -152,15 +152,15 @@ var types = [...]Traits{
 		At: Offsets{Codes: 2}, InOrder: true},
 	Q2_0: {Name: "Q2_0", Inputs: 64, Bytes: 18, Packed: 288, Codes: TwoBits, Less: 1,
 		At: Offsets{Codes: 2}, InOrder: true},
-	IQ2_XXS: {Name: "IQ2_XXS", Inputs: 256, Bytes: 66, Packed: 1056, Codes: Indices, Scaling: Odd,
+	IQ2_XXS: {Name: "IQ2_XXS", Inputs: 256, Bytes: 66, Packed: 1120, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ2XXS, At: Offsets{Codes: 2}},
-	IQ2_XS: {Name: "IQ2_XS", Inputs: 256, Bytes: 74, Packed: 1184, Codes: Indices, Scaling: Odd,
+	IQ2_XS: {Name: "IQ2_XS", Inputs: 256, Bytes: 74, Packed: 1248, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ2XS, At: Offsets{Codes: 2, Scales: 66}},
 	IQ2_S: {Name: "IQ2_S", Inputs: 256, Bytes: 82, Packed: 1312, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ2S, At: Offsets{Codes: 2, Scales: 74, Upper: 66}},
-	IQ3_XXS: {Name: "IQ3_XXS", Inputs: 256, Bytes: 98, Packed: 1568, Codes: Indices, Scaling: Odd,
+	IQ3_XXS: {Name: "IQ3_XXS", Inputs: 256, Bytes: 98, Packed: 1632, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ3XXS, At: Offsets{Codes: 2, Scales: 66}},
-	IQ3_S: {Name: "IQ3_S", Inputs: 256, Bytes: 110, Packed: 1824, Codes: Indices, Scaling: Odd,
+	IQ3_S: {Name: "IQ3_S", Inputs: 256, Bytes: 110, Packed: 1760, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ3S, At: Offsets{Codes: 2, Scales: 106, Upper: 66}},
 	IQ1_S: {Name: "IQ1_S", Inputs: 256, Bytes: 50, Packed: 800, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ1S, At: Offsets{Codes: 2, Upper: 34}},
@@ -186,7 +186,7 @@ func (of *Traits) Header() int { return 2 * Outputs * scalings[of.Scaling].halve
 // Scales returns the bytes of scales of each 32 inputs, before their words.
 func (of *Traits) Scales() int {
 	if of.Codes == Indices {
-		return Outputs * bookForms[of.Book].bytes
+		return 0
 	}
 	return Outputs * scalings[of.Scaling].bytes
 }
@@ -203,7 +203,7 @@ func (of *Traits) Part() int {
 // words returns the bytes of the codes of a part, or of Trits.
 func (of *Traits) words() int {
 	if of.Codes == Indices {
-		return 4 * Outputs * bookForms[of.Book].words
+		return of.Form().Size()
 	}
 	return 4 * Outputs * wordsOf[of.Codes]
 }

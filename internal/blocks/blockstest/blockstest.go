@@ -115,7 +115,7 @@ func ofIndices(t blocks.Type, x []byte) (y []Weight) {
 	PutScale(t, x, ScaleBytes(t)[0], 0x3c00)
 	weights := make([]float32, t.Traits().Inputs)
 	blocks.Decode(t, weights, x)
-	unit := t.Traits().Unit()
+	unit := t.Traits().Form().Unit
 	for _, w := range weights {
 		y = append(y, Weight{D: float64(d * unit), Scale: 1, N: int64(w / unit)})
 	}

@@ -58,14 +58,21 @@ var Rows = []Row{
 		AMD64{"fewQ10VNNIAVX512", "fewQ10SIMD", "fewQ10VNNISIMD"}, "", false},
 	{blocks.Q2_0, AMD64{"unpackQ20AVX512", "unpackQ20SIMD", "unpackQ20VNNISIMD"},
 		AMD64{"fewQ20VNNIAVX512", "fewQ20SIMD", "fewQ20VNNISIMD"}, "", false},
-	// Go code unpacks types of indices, and few rows are multiplied as many are.
-	{Type: blocks.IQ2_XXS},
-	{Type: blocks.IQ2_XS},
-	{Type: blocks.IQ2_S},
-	{Type: blocks.IQ3_XXS},
-	{Type: blocks.IQ3_S},
-	{Type: blocks.IQ1_S},
-	{Type: blocks.IQ1_M},
+	// Few rows by types of indices are unpacked without AVX-512.
+	{blocks.IQ2_XXS, AMD64{"unpackIQ2XXSAVX512", "unpackIQ2XXSSIMD", ""},
+		AMD64{"fewIQ2XXSVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ2_XS, AMD64{"unpackIQ2XSAVX512", "unpackIQ2XSSIMD", ""},
+		AMD64{"fewIQ2XSVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ2_S, AMD64{"unpackIQ2SAVX512", "unpackIQ2SSIMD", ""},
+		AMD64{"fewIQ2SVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ3_XXS, AMD64{"unpackIQ3XXSAVX512", "unpackIQ3XXSSIMD", ""},
+		AMD64{"fewIQ3XXSVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ3_S, AMD64{"unpackIQ3SAVX512", "unpackIQ3SSIMD", ""},
+		AMD64{"fewIQ3SVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ1_S, AMD64{"unpackIQ1SAVX512", "unpackIQ1SSIMD", ""},
+		AMD64{"fewIQ1SVNNIAVX512", "", ""}, "", false},
+	{blocks.IQ1_M, AMD64{"unpackIQ1MAVX512", "unpackIQ1MSIMD", ""},
+		AMD64{"fewIQ1MVNNIAVX512", "", ""}, "", false},
 }
 
 // TypeName returns the name of a type in Go code.

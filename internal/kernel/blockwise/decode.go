@@ -3,6 +3,8 @@
 package blockwise
 
 import (
+	"unsafe"
+
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
@@ -124,11 +126,14 @@ func (x *factors) applyOdd(isa tuning.ISA, w []float32, vectors []byte) {
 	d := floatsAt(vectors)
 	for half, part := range [2][]float32{w[:len(w)/2], w[len(w)/2:]} {
 		for c, s := range floatsAt(vectors[(1+half)*4*panel:]) {
-			x.scales[c] = d[c] * s
+			x.scales[c] = d[c] * oddScale(isa, s)
 		}
 		x.multiply(isa, part)
 	}
 }
+
+// floatsAt is a panel of numbers.
+func floatsAt(x []byte) *[panel]float32 { return (*[panel]float32)(unsafe.Pointer(&x[0])) }
 
 // add adds the term that is the same for all inputs.
 func (x *factors) add(isa tuning.ISA, w []float32) {

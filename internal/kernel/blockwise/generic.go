@@ -76,7 +76,7 @@ func (x *weights) setNumbers(of *blocks.Traits, part []byte, output int, d float
 	for i := range x.n {
 		x.n[i] = int8(numbers.Bytes[i/8] >> (i % 8 * 8))
 	}
-	d *= of.Unit() // exact
+	d *= of.Form().Unit // exact
 	x.d = [2]float32{d, d}
 	x.scales = [2]int32{int32(numbers.Scales[0]), int32(numbers.Scales[1])}
 }

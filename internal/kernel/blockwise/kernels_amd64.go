@@ -3,6 +3,7 @@
 package blockwise
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -38,26 +39,28 @@ func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) 
 
 // unpackOdd unpacks n blocks of indices: for VNNI to bytes without sign.
 func unpackOdd(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
-	flip, form := uint64(0), pairScales
+	flip := uint64(0)
 	if cpu.DotProduct {
 		flip = 0x8080808080808080
 	}
 	if vnni(cpu) {
-		form = floatScales
+		unpackBooksAVX512(t, dst, packed, fieldsOf(t), n, flip)
+		return
 	}
-	of := t.Traits()
-	unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*unpackedSize(t)),
-		unsafe.Slice(packed, n*of.Packed), n, flip, form)
+	unpackBooksAVX2(t, dst, packed, fieldsOf(t), n, flip)
 }
 
 // hasDecoding reports whether there are kernels for weights as float32.
 func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
-func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
-	if of := t.Traits(); of.Scaling == blocks.Odd {
-		unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*unpackedSize(t)),
-			unsafe.Slice(packed, n*of.Packed), n, 0, floatScales)
+func unpackSigned(isa tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
+	switch {
+	case t.Traits().Scaling == blocks.Odd && isa.Lanes16():
+		unpackBooksAVX512(t, dst, packed, fieldsOf(t), n, 0)
+		return
+	case t.Traits().Scaling == blocks.Odd:
+		unpackBooksAVX2(t, dst, packed, fieldsOf(t), n, 0)
 		return
 	}
 	unpackLevels(t, dst, packed, n)
@@ -66,6 +69,14 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 		to := unsafe.Add(unsafe.Pointer(dst), i*unpackedSize(t))
 		takeOff((*[unpackedBytes / 8]uint64)(to), less)
 	}
+}
+
+// oddScale is a scale of a type of indices: with 8 lanes a pair of words.
+func oddScale(isa tuning.ISA, x float32) float32 {
+	if isa.Lanes16() {
+		return x
+	}
+	return float32(uint16(math.Float32bits(x)))
 }
 
 // takeOff subtracts a number from bytes less than 128, so that none borrows from the next.
@@ -110,7 +121,10 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
-	return rows <= fewRows && hasProducts(cpu) && t.Traits().Scaling != blocks.Odd
+	if t.Traits().Scaling == blocks.Odd && !vnni(cpu) {
+		return false
+	}
+	return rows <= fewRows && hasProducts(cpu)
 }
 
 // fewTile is how many of some rows fewRowsStep multiplies: unpacking is half of the work for four.

@@ -65,7 +65,7 @@ func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 	of, size := t.Traits(), unpackedSize(t)
 	if of.Scaling == blocks.Odd {
 		unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*size),
-			unsafe.Slice(packed, n*of.Packed), n, 0, floatScales)
+			unsafe.Slice(packed, n*of.Packed), n)
 		return
 	}
 	per := of.Inputs / blocks.Inputs

@@ -1,6 +1,8 @@
 package blockwise
 
 import (
+	"unsafe"
+
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
@@ -64,3 +66,12 @@ func (x *blockCall) with(levels *[16]byte) *blockCall {
 	x.table = &levels[0]
 	return x
 }
+
+// withFields is the call with the entries of a type of indices.
+func (x *blockCall) withFields(t blocks.Type) *blockCall {
+	x.table = fieldsOf(t)
+	return x
+}
+
+// fieldsOf is the entries of a type of indices.
+func fieldsOf(t blocks.Type) *byte { return (*byte)(unsafe.Pointer(&t.Fields()[0])) }

@@ -135,6 +135,46 @@ func unpackLevels(t blocks.Type, dst, packed *byte, n int) {
 	}
 }
 
+// unpackBooksAVX512 unpacks n blocks of a panel with AVX-512.
+func unpackBooksAVX512(t blocks.Type, dst, packed, fields *byte, n int, flip uint64) {
+	switch t {
+	case blocks.IQ2_XXS:
+		unpackIQ2XXSAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ2_XS:
+		unpackIQ2XSAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ2_S:
+		unpackIQ2SAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ3_XXS:
+		unpackIQ3XXSAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ3_S:
+		unpackIQ3SAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ1_S:
+		unpackIQ1SAVX512(dst, packed, fields, n, flip)
+	case blocks.IQ1_M:
+		unpackIQ1MAVX512(dst, packed, fields, n, flip)
+	}
+}
+
+// unpackBooksAVX2 unpacks n blocks of a panel with AVX2.
+func unpackBooksAVX2(t blocks.Type, dst, packed, fields *byte, n int, flip uint64) {
+	switch t {
+	case blocks.IQ2_XXS:
+		unpackIQ2XXSSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ2_XS:
+		unpackIQ2XSSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ2_S:
+		unpackIQ2SSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ3_XXS:
+		unpackIQ3XXSSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ3_S:
+		unpackIQ3SSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ1_S:
+		unpackIQ1SSIMD(dst, packed, fields, n, flip)
+	case blocks.IQ1_M:
+		unpackIQ1MSIMD(dst, packed, fields, n, flip)
+	}
+}
+
 // fewAVX512 multiplies few rows by blocks of some panels with AVX-512 and VNNI.
 func fewAVX512(t blocks.Type, x *blockCall) {
 	switch t {
@@ -174,6 +214,20 @@ func fewAVX512(t blocks.Type, x *blockCall) {
 		fewQ10VNNIAVX512(x)
 	case blocks.Q2_0:
 		fewQ20VNNIAVX512(x)
+	case blocks.IQ2_XXS:
+		fewIQ2XXSVNNIAVX512(x.withFields(t))
+	case blocks.IQ2_XS:
+		fewIQ2XSVNNIAVX512(x.withFields(t))
+	case blocks.IQ2_S:
+		fewIQ2SVNNIAVX512(x.withFields(t))
+	case blocks.IQ3_XXS:
+		fewIQ3XXSVNNIAVX512(x.withFields(t))
+	case blocks.IQ3_S:
+		fewIQ3SVNNIAVX512(x.withFields(t))
+	case blocks.IQ1_S:
+		fewIQ1SVNNIAVX512(x.withFields(t))
+	case blocks.IQ1_M:
+		fewIQ1MVNNIAVX512(x.withFields(t))
 	}
 }
 
@@ -361,8 +415,8 @@ var kernelsOf = [...]struct {
 	blocks.IQ2_S:   {1, 0, 4, 4},
 	blocks.IQ3_XXS: {1, 0, 4, 4},
 	blocks.IQ3_S:   {1, 0, 4, 4},
-	blocks.IQ1_S:   {1, 0, 4, 4},
-	blocks.IQ1_M:   {1, 0, 4, 4},
+	blocks.IQ1_S:   {1, 0, 4, 2},
+	blocks.IQ1_M:   {1, 0, 4, 2},
 }
 
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
@@ -409,6 +463,41 @@ var (
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 	}
 )
+
+// fewIQ1MVNNIAVX512 is for IQ1_M. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ1MVNNIAVX512(x *blockCall)
+
+// fewIQ1SVNNIAVX512 is for IQ1_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ1SVNNIAVX512(x *blockCall)
+
+// fewIQ2SVNNIAVX512 is for IQ2_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2SVNNIAVX512(x *blockCall)
+
+// fewIQ2XSVNNIAVX512 is for IQ2_XS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2XSVNNIAVX512(x *blockCall)
+
+// fewIQ2XXSVNNIAVX512 is for IQ2_XXS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2XXSVNNIAVX512(x *blockCall)
+
+// fewIQ3SVNNIAVX512 is for IQ3_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ3SVNNIAVX512(x *blockCall)
+
+// fewIQ3XXSVNNIAVX512 is for IQ3_XXS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ3XXSVNNIAVX512(x *blockCall)
 
 // fewLevelsSIMD is for IQ4_NL. It works like multiplyBlocksGeneric.
 //
@@ -775,6 +864,76 @@ func multiplyScaledVNNIAVX512(x *blockCall)
 //
 //go:noescape
 func multiplyScaledVNNISIMD(x *blockCall)
+
+// unpackIQ1MAVX512 is for IQ1_M. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1MAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ1MSIMD is for IQ1_M. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1MSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ1SAVX512 is for IQ1_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1SAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ1SSIMD is for IQ1_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1SSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2SAVX512 is for IQ2_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2SAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2SSIMD is for IQ2_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2SSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2XSAVX512 is for IQ2_XS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XSAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2XSSIMD is for IQ2_XS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XSSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2XXSAVX512 is for IQ2_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XXSAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ2XXSSIMD is for IQ2_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XXSSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ3SAVX512 is for IQ3_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3SAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ3SSIMD is for IQ3_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3SSIMD(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ3XXSAVX512 is for IQ3_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3XXSAVX512(dst, packed, fields *byte, n int, flip uint64)
+
+// unpackIQ3XXSSIMD is for IQ3_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3XXSSIMD(dst, packed, fields *byte, n int, flip uint64)
 
 // unpackNVFPAVX512 is for NVFP4. It works like unpackBlockGeneric.
 //
