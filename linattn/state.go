@@ -225,8 +225,12 @@ func (s *State) Checkpoint() {
 	if s.closed {
 		return
 	}
-	s.dropCheckpoint()
-	s.kept = &moment{s.length, s.matrix.now.addUser(), s.chunk.now.addUser(), s.blank}
+	k := s.kept
+	if s.dropCheckpoint(); k == nil {
+		k = &moment{}
+	}
+	*k = moment{s.length, s.matrix.now.addUser(), s.chunk.now.addUser(), s.blank}
+	s.kept = k
 }
 
 func (s *State) dropCheckpoint() {
