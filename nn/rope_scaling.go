@@ -48,10 +48,10 @@ func (t RopeScalingType) String() string {
 // RopeScaling has the fields of models' files. A field that Type does not use must be 0, else
 // [attn.ErrOption]. AttentionFactor multiplies cosines and sines, for any type but NoScaling; 0
 // means the type's default: 0.1·ln Factor + 1 for YaRN, 1 for others. Numbers are at most 1e9,
-// Factor is at least 1; Factors of another length are [attn.ErrLength]. Sections may be set for any
-// type: the number of pairs that each kind of positions rotates, in order (M-RoPE of Qwen2-VL),
-// Dim/2 in total. Without Sections, Interleave and Restart are [attn.ErrOption], as are both
-// together.
+// Factor is at least 1; a factor of +Inf leaves its pair as it is (Gemma 4). Factors of another
+// length are [attn.ErrLength]. Sections may be set for any type: the number of pairs that each kind
+// of positions rotates, in order (M-RoPE of Qwen2-VL), Dim/2 in total. Without Sections, Interleave
+// and Restart are [attn.ErrOption], as are both together.
 //
 // With Interleave the n kinds take turns (mrope_interleaved of Qwen3-VL and Qwen3.5): pair i
 // rotates by kind i mod n where i is below n times that kind's number of pairs, else by kind 0.
@@ -189,9 +189,9 @@ func (s *RopeScaling) check(pairs int) error {
 			len(s.Factors), pairs)
 	}
 	for i, f := range s.Factors {
-		if !(f > 0 && f <= maxScaling) {
+		if !(f > 0 && f <= maxScaling) && !math.IsInf(f, 1) {
 			return views.Fail(attn.ErrOption, "RopeScaling.Factors[%d] is %v, want a positive number up to "+
-				"%g", i, f, maxScaling)
+				"%g, or +Inf", i, f, maxScaling)
 		}
 	}
 	return nil

@@ -216,6 +216,23 @@ func TestRopeScaling(t *testing.T) {
 	}
 }
 
+// A factor of +Inf leaves a pair as it is, at any position.
+func TestStillPairs(t *testing.T) {
+	r, err := NewRope(RopeConfig{Dim: 4, Base: 1e4, Scaling: RopeScaling{Type: LongRope,
+		Factors: []float64{1, math.Inf(1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := []float32{1, -3e38, 2, 1e-45}
+	view := attn.BHLD(x, 1, 1, 1, 4)
+	if err := r.Rotate(nil, view, view, []int32{1 << 28}); err != nil {
+		t.Fatal(err)
+	}
+	if x[0] == 1 || x[1] != -3e38 || x[3] != 1e-45 {
+		t.Errorf("rotated it is %v, want other numbers than 1 and 2, and -3e38 and 1e-45", x)
+	}
+}
+
 // With Restart each section has the frequencies of a row of its own; what scales frequencies one by
 // one scales them as it does others, LongRope by the factors of the whole row.
 func TestRestart(t *testing.T) {

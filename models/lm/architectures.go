@@ -66,6 +66,7 @@ type architecture struct {
 	shortConvs   bool    // some layers have a short convolution in place of attention
 	sinks        bool    // one for each head
 	limit, alpha float64 // of the clamped gate; 0 for activation
+	byLayer      bool    // keys and layers of Gemma 4: see byLayer
 }
 
 // windowRule says which layers sliding_window in config.json concerns.
@@ -89,6 +90,7 @@ const (
 	wideExperts                // of the width that networks have elsewhere
 	addedExperts               // and a shared one, all of whose outputs are added
 	sigmoidExperts             // weights are sigmoids; biases that choose are not part of them
+	besideExperts              // in addition to the network
 )
 
 const geluTanh = "gelu_pytorch_tanh"
@@ -147,6 +149,21 @@ var architectures = []architecture{
 				QueryScalar: new(256.0),
 				usualTheta:  1e6}
 		}},
+	{kind: "gemma4_text", gguf: "gemma4", wrapper: "gemma4", folder: &gemma4Names,
+		file: &ggufGemma4Names, activation: nn.GELUTanh, biasKey: true, qkNorm: true,
+		normsAfter: true, embeddings: true, period: 6, window: windowOfPeriod, scoreCap: -1,
+		localTheta: 10000, byLayer: true,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{1}, KVHeads: new(4),
+				HeadDim: new(256), Heads: 8, Vocab: 262144, Tied: true, Window: new(512),
+				Inputs: new(256), FullHeadDim: new(512), usualTheta: 1e6, usualRope: &scaling{
+					Full:    &scaling{Type: proportional, Theta: new(1e6), Rotated: new(0.25)},
+					Sliding: &scaling{Type: "default", Theta: new(10000.0)}}}
+		}},
+	{kind: "gemma4_text", gguf: "gemma4", folder: &gemma4MoENames, file: &ggufGemma4MoENames,
+		activation: nn.GELUTanh, biasKey: true, qkNorm: true, normsAfter: true, embeddings: true,
+		period: 6, window: windowOfPeriod, scoreCap: -1, localTheta: 10000, byLayer: true,
+		mixture: besideExperts},
 	{kind: "phi3", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
 		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
 		partial: true,
@@ -369,7 +386,10 @@ func (a *architecture) apply(c *config) {
 	c.WideNorm, c.OnlyAfter = a.wideNorm, a.onlyAfter
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
-	c.Gated = a.states
+	c.Gated, c.Experts.Beside = a.states, a.mixture == besideExperts
+	if a.byLayer {
+		c.ScoreScale, c.ValueNorm = 1, true
+	}
 	if a.embeddings {
 		c.EmbeddingScale = float32(math.Sqrt(float64(c.Dim)))
 	}

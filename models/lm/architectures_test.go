@@ -1142,7 +1142,7 @@ func addHeadNorms(f *fake) {
 // TestArchitectures compares logits and greedy tokens with float64 for models of each kind, and the
 // bits of logits between all ways to compute them.
 func TestArchitectures(t *testing.T) {
-	for _, c := range slices.Concat(archCases, fileCases) {
+	for _, c := range slices.Concat(archCases, fileCases, layeredCases) {
 		t.Run(c.name, func(t *testing.T) {
 			var r reference
 			var path string
@@ -1161,6 +1161,9 @@ func TestArchitectures(t *testing.T) {
 				settings: settings{context: c.context}}).open()
 			must(t, err)
 			compareLogits(t, m, false, archPrompt, r.logits(archPrompt))
+			if r.layered != nil {
+				compareLogits(t, m, true, archPrompt, r.logits(archPrompt))
+			}
 			compareTokens(t, m, &r)
 			prove(t, m, settings{keys: attn.F16})
 		})
@@ -1303,6 +1306,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	hybrid := func(f *fake) { graniteHybridFolder(f, &reference{}) }
 	mambas := func(f *fake) { mambaFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
+	gemma4 := func(f *fake) { small4.folder(f, &reference{}, false) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
 	}
@@ -1328,12 +1332,28 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
 		{nil, "hidden_activation", "silu", `is "silu", want it only for gemma`},
+		{nil, "global_head_dim", 512, "is 512, want no such key"},
+		{nil, "num_kv_shared_layers", 2, "is 2, want no such key"},
+		{nil, "enable_moe_block", true, "is true, want no such key"},
+		{nil, "rope_scaling", map[string]any{"rope_type": "proportional", "factor": 1},
+			"is of type proportional with factor 1, want it for gemma4 only"},
+		{gemma4, "num_kv_shared_layers", 6, "is 6 and hidden_size_per_layer_input 32, want 0 to 5"},
+		{gemma4, "num_kv_shared_layers", 5, "is 5, want an earlier layer of the kind of layer 1"},
+		{gemma4, "hidden_size_per_layer_input", -1, "is 2 and hidden_size_per_layer_input -1, want 0 to"},
+		{gemma4, "vocab_size_per_layer_input", 7, "is 7, want vocab_size, 20"},
+		{gemma4, "global_head_dim", 7, "num_global_key_value_heads is 2 and global_head_dim 7, want a"},
+		{gemma4, "num_experts", 4, "is 4, want no such key for model_type gemma4_text"},
+		{gemma4, "enable_moe_block", true, "num_experts is 0 and shared_expert_intermediate_size 0"},
+		{gemma4, "layer_types", []string{"full_attention", "full_attention", "full_attention",
+			"full_attention", "full_attention", "sliding_attention"}, "layer_types ends with sliding"},
+		{gemma4, "use_bidirectional_attention", "all", `use_bidirectional_attention is "all", want `},
+		{gemma4, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{gemma, "hidden_activation", "silu", `is "silu", want gelu_pytorch_tanh`},
 		{gemma, "rope_local_base_freq", 1e4, "is 10000, want no such key for model_type gemma2"},
 		{gemma, "attn_logit_softcapping", 0, "is 0, want a number above 0"},
 		{gemma, "query_pre_attn_scalar", -1, "is -1, want a number above 0"},
 		{gemma, "sliding_window_pattern", 0, "is 0, want 1 or more"},
-		{gemma, "use_bidirectional_attention", true, "is true, want false or null"},
+		{gemma, "use_bidirectional_attention", true, `is true, want false or "vision" or null`},
 		{gemma3, "rope_local_base_freq", 0.5, "is 0.5, want 1 or more"},
 		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{}},
 			"has full_attention or sliding_attention, want both"},
@@ -1479,6 +1499,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"lfm2", "shortconv.l_cache", uint32(1), "is 1, want 2 to 4096"},
 		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"llama", "logit_scale", float32(2), "logit_scale is 2, want it only for granite"},
+		{"llama", "attention.shared_kv_layers", uint32(1), "shared_kv_layers is 1 and embedding_length_"},
+		{"gemma4", "embedding_length_per_layer_input", uint32(1), "attention.key_length or"},
 		{"granitehybrid", "ssm.inner_size", uint32(7), "is 7, want a multiple of ssm.time_step_rank, 0"},
 		{"granitehybrid", "expert_count", uint32(8), "granitehybrid.expert_used_count is not there"},
 		{"granite", "residual_scale", float32(-1), "residual_scale is -1, want a number above 0"},

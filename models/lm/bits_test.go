@@ -79,6 +79,13 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			MambaGroups: new(1), MambaState: new(16), MambaConv: new(4), MambaExpand: new(2),
 			MambaBias: new(true), LayerTypes: []string{"mamba", "attention"}, AttentionMul: new(0.25),
 			UseWindow: new(false)}, 0xe4160f53},
+		{configFile{ModelType: "gemma4_text", FullHeadDim: new(16), Inputs: new(12), Mixed: new(true),
+			Experts: new(6), TopExperts: new(2), ExpertFFN: new(24), LogitCap: new(3.0),
+			Rope: &scaling{Full: &scaling{Type: proportional, Theta: new(1e6), Rotated: new(0.25)},
+				Sliding: &scaling{Theta: new(10000.0)}}}, 0x552f0c2a},
+		{configFile{ModelType: "gemma4_text", FullHeadDim: new(12), FullKVHeads: new(4),
+			KeysAreValues: new(true), SharedLayers: new(1), Doubled: new(true),
+			LayerTypes: []string{fullLayer, fullLayer}}, 0x6a25b464},
 		{configFile{ModelType: "lfm2", ShortWidth: new(3), FullOnes: []int{1}, UseWindow: new(false)},
 			0x0f23de36},
 	} {

@@ -11,7 +11,8 @@ import (
 type cache interface {
 	newSequence() (sequence, error)
 	// step appends rows of keys and values to a layer of the pieces' sequences, and computes attention
-	// of rows of queries, which are the last tokens, over the sequences.
+	// of rows of queries, which are the last tokens, over the sequences. Zero tensors of keys and
+	// values: the sequences have them already.
 	step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 	// states returns the convolutions and the states of the pieces' sequences, for a layer that keeps
 	// states.

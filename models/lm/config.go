@@ -43,7 +43,9 @@ type config struct {
 	Gated          bool // the output of attention is, by a part of the matrix of queries
 	// of the clamped gate of gpt-oss; 0: Activation is used
 	Limit, Alpha float32
-	Wrapped      bool // the file has the model in text_config, next to one for images
+	Wrapped      bool    // the file has the model in text_config, next to one for images
+	ByLayer      byLayer `json:",omitzero"`
+	ValueNorm    bool    `json:",omitzero"` // values are normed, head by head, without weights
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }
@@ -106,6 +108,7 @@ type experts struct {
 	Scale      float32 // of the weights; 0 for none
 	Least      float32 // added to the sum of sigmoids that divides them
 	Dense      []bool  // layers without experts; nil for none
+	Beside     bool    `json:",omitzero"` // layers have a network, too, and the sum of both
 }
 
 // of reports whether a layer has experts.

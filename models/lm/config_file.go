@@ -105,6 +105,17 @@ type configFile struct {
 	Multiplier *float64 `json:"block_ffn_dim_multiplier"`
 	Multiple   *int     `json:"block_multiple_of"`
 
+	// of Gemma 4: see byLayer
+	FullHeadDim   *int  `json:"global_head_dim"`
+	FullKVHeads   *int  `json:"num_global_key_value_heads"` // obeyed with KeysAreValues
+	KeysAreValues *bool `json:"attention_k_eq_v"`
+	SharedLayers  *int  `json:"num_kv_shared_layers"`
+	Doubled       *bool `json:"use_double_wide_mlp"` // in these layers
+	Inputs        *int  `json:"hidden_size_per_layer_input"`
+	InputTokens   *int  `json:"vocab_size_per_layer_input"`
+	Mixed         *bool `json:"enable_moe_block"`
+	TopExperts    *int  `json:"top_k_experts"`
+
 	Alpha     *float64   `json:"swiglu_alpha"`
 	Quantized *quantized `json:"quantization_config"`
 
@@ -207,7 +218,8 @@ func (f *configFile) config() (config, error) {
 	if err != nil {
 		return config{}, err
 	}
-	if f.of = a; a.hybrid && f.LocalExperts != nil && *f.LocalExperts != 0 {
+	if f.of = a; a.hybrid && f.LocalExperts != nil && *f.LocalExperts != 0 ||
+		a.byLayer && f.Mixed != nil && *f.Mixed {
 		f.of = a.withExperts((*architecture).kindName)
 		a = f.of
 	}
@@ -231,7 +243,7 @@ func (f *configFile) config() (config, error) {
 		a.apply(&c)
 	}
 	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
-		f.experts, f.states, f.windows, f.rotations} {
+		f.experts, f.states, f.windows, f.byLayer, f.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -290,7 +302,7 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 // checkLayers refuses kinds of layers that this engine does not have.
 func (f *configFile) checkLayers(*config) error {
 	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
-	if f.of.queryScalar { // these kinds ignore hidden_act
+	if f.of.queryScalar || f.of.byLayer { // these kinds ignore hidden_act
 		said, key = f.Activation2, "hidden_activation"
 	} else if f.Activation2 != "" {
 		return fmt.Errorf("hidden_activation is %q, want it only for gemma", f.Activation2)
@@ -306,6 +318,7 @@ func (f *configFile) checkKeys(*config) error {
 	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
 	isLFM2 := f.of.shortConvs && f.of.mixture == noExperts
 	isSigmoid, isGLM := f.of.mixture == sigmoidExperts, f.of.glmExperts
+	isBeside := f.of.mixture == besideExperts
 	for _, k := range []struct {
 		key  string
 		said any
@@ -316,7 +329,7 @@ func (f *configFile) checkKeys(*config) error {
 		{"query_pre_attn_scalar", valueOf(f.QueryScalar), f.of.queryScalar},
 		{"sliding_window_pattern", valueOf(f.Period), f.of.window == windowOfPeriod},
 		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
-		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0},
+		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0 && !f.of.byLayer},
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
 		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey},
 		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
@@ -344,13 +357,23 @@ func (f *configFile) checkKeys(*config) error {
 		{"block_multiple_of", valueOf(f.Multiple), isLFM2},
 		{"no_rope_layers", valueOfList(f.RotatedIn), f.of.unrotated > 0},
 		{"no_rope_layer_interval", valueOf(f.Unrotated), f.of.unrotated > 0},
-		{"num_experts", valueOf(f.Experts), isQwenMoE || isSigmoid && !isGLM},
+		{"global_head_dim", valueOf(f.FullHeadDim), f.of.byLayer},
+		{"num_global_key_value_heads", valueOf(f.FullKVHeads), f.of.byLayer},
+		{"attention_k_eq_v", valueOf(f.KeysAreValues), f.of.byLayer},
+		{"num_kv_shared_layers", valueOf(f.SharedLayers), f.of.byLayer},
+		{"use_double_wide_mlp", valueOf(f.Doubled), f.of.byLayer},
+		{"hidden_size_per_layer_input", valueOf(f.Inputs), f.of.byLayer},
+		{"vocab_size_per_layer_input", valueOf(f.InputTokens), f.of.byLayer},
+		{"enable_moe_block", valueOf(f.Mixed), f.of.byLayer},
+		{"top_k_experts", valueOf(f.TopExperts), isBeside},
+		{"num_experts", valueOf(f.Experts), isQwenMoE || isBeside || isSigmoid && !isGLM},
 		{"num_dense_layers", valueOf(f.FirstOnes), isSigmoid && !isGLM},
 		{"use_expert_bias", valueOf(f.ExpertBias), isSigmoid && !isGLM},
 		{"num_local_experts", valueOf(f.LocalExperts),
-			f.of.mixture > sharedExperts && !isSigmoid || f.of.hybrid},
-		{"num_experts_per_tok", valueOf(f.Used), f.of.mixture > noExperts || f.of.hybrid},
-		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid},
+			f.of.mixture > sharedExperts && !isSigmoid && !isBeside || f.of.hybrid},
+		{"num_experts_per_tok", valueOf(f.Used),
+			f.of.mixture > noExperts && !isBeside || f.of.hybrid},
+		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid || isBeside},
 		{"n_routed_experts", valueOf(f.Routed), isGLM},
 		{"n_shared_experts", valueOf(f.SharedCount), isGLM},
 		{"routed_scaling_factor", valueOf(f.RouteScale), isSigmoid},
@@ -415,7 +438,7 @@ func (f *configFile) scores(c *config) error {
 			return fmt.Errorf("%s is %v, want a number above 0", s.key, *s.said)
 		}
 	}
-	if c.ScoreScale > 0 {
+	if f.QueryScalar != nil {
 		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
 	}
 	if !f.of.multipliers {
@@ -465,7 +488,7 @@ func (f *configFile) experts(c *config) error {
 	if f.of.mixture == sigmoidExperts {
 		return f.sigmoids(c)
 	}
-	e.Count, e.Used = *cmp.Or(f.Experts, f.LocalExperts, none), *cmp.Or(f.Used, none)
+	e.Count, e.Used = *cmp.Or(f.Experts, f.LocalExperts, none), *cmp.Or(f.Used, f.TopExperts, none)
 	if f.LocalExperts != nil && f.of.mixture == manyExperts {
 		e.Count = *f.LocalExperts
 	}
@@ -501,7 +524,10 @@ func (f *configFile) experts(c *config) error {
 	for i := range e.Dense {
 		e.Dense[i] = (i+1)%step != 0 || slices.Contains(f.DenseLayers, i)
 	}
-	if f.of.mixture >= biasedExperts {
+	switch {
+	case e.Beside:
+		return e.check("num_experts", "top_k_experts", "moe_intermediate_size")
+	case f.of.mixture >= biasedExperts:
 		return e.check("num_local_experts", "num_experts_per_tok", "intermediate_size")
 	}
 	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
@@ -622,6 +648,9 @@ func (f *configFile) windows(c *config) error {
 			kinds[i] = fullLayer
 		}
 	}
+	if f.of.byLayer {
+		kinds[len(kinds)-1] = fullLayer
+	}
 	if err := f.chooseLayers(kinds, window > 0 && f.of.window > windowOfAll); err != nil {
 		return err
 	}
@@ -631,6 +660,31 @@ func (f *configFile) windows(c *config) error {
 		}
 	}
 	return nil
+}
+
+// byLayer sets what layers of Gemma 4 have differently from each other.
+func (f *configFile) byLayer(c *config) error {
+	if !f.of.byLayer {
+		return nil
+	}
+	none, b := new(0), &c.ByLayer
+	*b = byLayer{HeadDim: *cmp.Or(f.FullHeadDim, none), KVHeads: c.KVHeads,
+		Shared: *cmp.Or(f.SharedLayers, none), SharedFFN: c.FFN,
+		KeysAreValues: *cmp.Or(f.KeysAreValues, new(false)), Inputs: *cmp.Or(f.Inputs, none)}
+	if f.FullKVHeads != nil && b.KeysAreValues {
+		b.KVHeads = *f.FullKVHeads
+	}
+	if f.Doubled != nil && *f.Doubled {
+		b.SharedFFN = 2 * min(c.FFN, math.MaxInt32)
+	}
+	if n := *cmp.Or(f.InputTokens, &c.Vocab); b.Inputs > 0 && n != c.Vocab {
+		return fmt.Errorf("vocab_size_per_layer_input is %d, want vocab_size, %d", n, c.Vocab)
+	}
+	if c.Windows[c.Layers-1] > 0 {
+		return fmt.Errorf("layer_types ends with %s, want %s", slidingLayer, fullLayer)
+	}
+	return c.checkLayerShapes("global_head_dim", "num_global_key_value_heads",
+		"num_kv_shared_layers", "intermediate_size", "hidden_size_per_layer_input")
 }
 
 // windowSize returns the window of the layers that have one, 0 if none has.
@@ -762,6 +816,9 @@ func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling,
 
 // partOfHeads sets how many channels are rotated.
 func (f *configFile) partOfHeads(c *config) error {
+	if f.of.byLayer {
+		return f.proportion(c)
+	}
 	part := *cmp.Or(c.Scaling.Rotated, f.Rotated, new(1.0))
 	c.Rotated = int(part * float64(c.HeadDim))
 	if !(part > 0 && part <= 1) || c.Rotated < 2 || c.Rotated%2 != 0 {
@@ -772,5 +829,23 @@ func (f *configFile) partOfHeads(c *config) error {
 		return fmt.Errorf("partial_rotary_factor is %v, want 1 or null for model_type %s", part,
 			f.of.kind)
 	}
+	return nil
+}
+
+// proportion sets how many channels are rotated in layers of Gemma 4, and for layers without a
+// window which of them by an angle.
+func (f *configFile) proportion(c *config) error {
+	s := &c.Scaling
+	part := *cmp.Or(s.Rotated, f.Rotated, new(1.0))
+	c.Rotated = c.ByLayer.HeadDim
+	if s.Type != proportional && part == 1 {
+		return nil
+	}
+	pairs := int(part * float64(c.Rotated) / 2)
+	if s.Type != proportional || !(part > 0 && part <= 1) || pairs < 1 {
+		return fmt.Errorf("partial_rotary_factor is %v and rope_type %q, want a part of "+
+			"global_head_dim, %d, and %s", part, s.Type, c.Rotated, proportional)
+	}
+	s.Turned = pairs
 	return nil
 }

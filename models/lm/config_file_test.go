@@ -270,6 +270,43 @@ var otherConfigs = map[string]string{
 		"router_aux_loss_coef": 0.01, "shared_intermediate_size": 8192,
 		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.56.0",
 		"use_cache": true, "vocab_size": 100352}`,
+	"Gemma 4 31B": gemma4Config(`"attention_k_eq_v": true, "enable_moe_block": false,
+		"expert_intermediate_size": null, "hidden_size": 5376, "hidden_size_per_layer_input": 0,
+		"intermediate_size": 21504, "moe_intermediate_size": null, "num_attention_heads": 32,
+		"num_experts": null, "num_global_key_value_heads": 4, "num_key_value_heads": 16,
+		"num_kv_shared_layers": 0, "top_k_experts": null, "use_bidirectional_attention": "vision",
+		"use_double_wide_mlp": false`),
+	"Gemma 4 26B-A4B": gemma4Config(`"attention_k_eq_v": true, "enable_moe_block": true,
+		"hidden_size": 2816, "hidden_size_per_layer_input": 0, "intermediate_size": 2112,
+		"moe_intermediate_size": 704, "num_attention_heads": 16, "num_experts": 128,
+		"num_global_key_value_heads": 2, "num_key_value_heads": 8, "num_kv_shared_layers": 0,
+		"top_k_experts": 8, "use_bidirectional_attention": "vision", "use_double_wide_mlp": false`),
+	"Gemma 4 E2B": gemma4Config(`"attention_k_eq_v": false, "enable_moe_block": false,
+		"expert_intermediate_size": null, "hidden_size": 1536, "hidden_size_per_layer_input": 256,
+		"intermediate_size": 6144, "num_attention_heads": 8, "num_experts": null,
+		"num_global_key_value_heads": null, "num_key_value_heads": 1, "num_kv_shared_layers": 2,
+		"top_k_experts": null, "use_bidirectional_attention": null, "use_double_wide_mlp": true`),
+}
+
+// gemma4Config returns a config.json of Gemma 4, with some keys of a model.
+func gemma4Config(keys string) string {
+	return `{"architectures": ["Gemma4ForConditionalGeneration"], "audio_config": null,
+		"audio_token_id": 258881, "boa_token_id": 256000, "boi_token_id": 255999, "dtype": "bfloat16",
+		"eoa_token_id": 258883, "eoa_token_index": 258883, "eoi_token_id": 258882,
+		"eos_token_id": [1, 106], "image_token_id": 258880, "initializer_range": 0.02,
+		"model_type": "gemma4", "text_config": {"attention_bias": false, "attention_dropout": 0.0,
+		"bos_token_id": 2, "dtype": "bfloat16", "eos_token_id": 1, "final_logit_softcapping": 30.0,
+		"global_head_dim": 512, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
+		"initializer_range": 0.02, "layer_types": ["sliding_attention", "full_attention",
+		"sliding_attention", "full_attention"], "max_position_embeddings": 262144,
+		"model_type": "gemma4_text", "num_hidden_layers": 4, "pad_token_id": 0,
+		"rms_norm_eps": 1e-06, "rope_parameters": {
+		"full_attention": {"partial_rotary_factor": 0.25, "rope_theta": 1000000.0,
+		"rope_type": "proportional"}, "sliding_attention": {"rope_theta": 10000.0,
+		"rope_type": "default"}}, "sliding_window": 1024, "tie_word_embeddings": true,
+		"use_cache": true, "vocab_size": 262144, "vocab_size_per_layer_input": 262144` + ", " + keys + `},
+		"tie_word_embeddings": true, "transformers_version": "5.5.0.dev0", "video_token_id": 258884,
+		"vision_config": {"model_type": "gemma4_vision"}, "vision_soft_tokens_per_image": 280}`
 }
 
 // TestOtherConfigs reads files of real folders, without their tensors.

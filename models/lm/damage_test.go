@@ -69,7 +69,8 @@ func TestDamagedFolders(t *testing.T) {
 		{"huge", set("vocab_size", 1<<30), nil, []string{"config.json", "vocab_size", "want 1 to"}},
 		{"another architecture", set("model_type", "gemma"), nil,
 			[]string{"config.json", `model_type is "gemma", want llama, mistral, mistral3, ` +
-				"ministral3, mixtral, qwen2, qwen3, gemma2, gemma3_text, gemma3, phi3, qwen2_moe, " +
+				"ministral3, mixtral, qwen2, qwen3, gemma2, gemma3_text, gemma3, " +
+				"gemma4_text, gemma4, phi3, qwen2_moe, " +
 				"qwen3_moe, gpt_oss, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, " +
 				"qwen3_5_moe, olmo2, olmo3, smollm3, " +
 				"seed_oss, ernie4_5, glm4, granite, granitemoehybrid, lfm2, lfm2_moe or glm4_moe"}},

@@ -57,7 +57,12 @@ func newRemote(m *model, s *settings) (cache, error) {
 		return nil, fmt.Errorf("%w: Options.Cache is there, and the model has layers that keep states, "+
 			"want a model whose layers all have keys and values", attn.ErrOption)
 	}
-	page, err := pageBytes(m, s)
+	if m.ByLayer != (byLayer{}) {
+		return nil, fmt.Errorf("%w: Options.Cache is there, and the model has layers with keys and "+
+			"values of different sizes, or without these, want a model whose layers are alike",
+			attn.ErrOption)
+	}
+	page, err := pageBytes(m, s, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type runner struct {
 	positions                                                       []int32 // and its position
 	mixing
 	stateful
+	inputRows
 	// the products of one call of multiply
 	dsts     []attn.Tensor
 	linears  []*weights.Linear
@@ -43,6 +44,7 @@ type runner struct {
 func (r *runner) forward(pieces []piece, wanted []int) error {
 	r.err = nil
 	r.lookUpTokens(pieces)
+	r.lookUpInputs()
 	if r.unnormed(); !r.OnlyAfter {
 		r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
 	}
@@ -116,13 +118,12 @@ func (r *runner) attention(i int, pieces []piece) {
 		r.join(l.attentionAfter, l.ffnNorm)
 		return
 	}
-	q, k := r.queriesAndKeys(l, product{&r.v, &l.v})
+	q, k, v := r.queriesKeysValues(l)
 	r.heads = resize(r.heads, all*l.out.In)
 	if r.err != nil {
 		return
 	}
-	r.try(r.cache.step(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), q, k,
-		attn.BLHD(r.v, 1, all, r.KVHeads, r.HeadDim), pieces))
+	r.try(r.cache.step(r.cachedBy(i), attn.BLHD(r.heads, 1, all, r.Heads, l.headDim), q, k, v, pieces))
 	if l.share.Matrix != nil {
 		r.multiply(r.normed, product{&r.gate, &l.share})
 		n := max(1, len(r.heads))
@@ -154,20 +155,32 @@ func (r *runner) unnormed() {
 	}
 }
 
-// queriesAndKeys computes rows of queries and keys, and the other products, from the normed rows.
-// If the model does so, it norms their heads and rotates them together.
-func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.Tensor) {
-	d, heads, rows := r.HeadDim, r.Heads+r.KVHeads, len(r.normed)/r.Dim
+// queriesKeysValues computes rows of queries, keys and values from the normed rows; the last two
+// are zero tensors for a layer that reads another one's. If the model does so, it norms their heads
+// and rotates those of queries and keys together.
+func (r *runner) queriesKeysValues(l *decoderLayer) (q, k, v attn.Tensor) {
+	d, heads, rows := l.headDim, r.Heads+l.kvHeads, len(r.normed)/r.Dim
 	r.qk = resize(r.qk, rows*heads*d)
 	rest := r.qk[min(r.Heads*d, len(r.qk)):]
 	r.also(attn.Rows(r.qk, 1, rows, 1, r.Heads*d, heads*d), &l.q)
-	r.also(attn.Rows(rest, 1, rows, 1, r.KVHeads*d, heads*d), &l.k)
-	r.multiply(r.normed, others...)
+	if l.kvHeads > 0 {
+		r.also(attn.Rows(rest, 1, rows, 1, l.kvHeads*d, heads*d), &l.k)
+		k = attn.Rows(rest, 1, rows, l.kvHeads, d, heads*d)
+		r.v = resize(r.v, rows*l.kvHeads*d)
+		v = attn.BLHD(r.v, 1, rows, l.kvHeads, d)
+	}
+	if l.v.Matrix != nil {
+		r.multiply(r.normed, product{&r.v, &l.v})
+	} else {
+		r.multiply(r.normed)
+	}
+	r.normValues(l, v, k)
 	q = attn.Rows(r.qk, 1, rows, r.Heads, d, heads*d)
-	k = attn.Rows(rest, 1, rows, r.KVHeads, d, heads*d)
 	if l.qNorm != nil {
-		r.normHeads(r.qk, r.Heads, l.qNorm)
-		r.normHeads(rest, r.KVHeads, l.kNorm)
+		r.normHeads(r.qk, r.Heads*d, heads*d, l.qNorm)
+	}
+	if l.kNorm != nil {
+		r.normHeads(rest, l.kvHeads*d, heads*d, l.kNorm)
 	}
 	if all := attn.BLHD(r.qk, 1, rows, heads, d); l.rope != nil {
 		r.try(l.rope.Rotate(r.pool, all, all, r.positions))
@@ -175,7 +188,19 @@ func (r *runner) queriesAndKeys(l *decoderLayer, others ...product) (q, k attn.T
 	if r.QueryScale != 0 && r.err == nil {
 		r.try(r.pool.Run(rows, (*queryScaler)(r)))
 	}
-	return q, k
+	return q, k, v
+}
+
+// normValues norms values, if the model does so. They are the keys if they have no matrix.
+func (r *runner) normValues(l *decoderLayer, v, k attn.Tensor) {
+	if !r.ValueNorm || l.kvHeads == 0 || r.err != nil {
+		return
+	}
+	from := v
+	if l.v.Matrix == nil {
+		from = k
+	}
+	r.try(nn.RMSNorm(r.pool, v, from, nil, float32(r.Epsilon)))
 }
 
 // queryScaler multiplies queries by a number that grows with their positions.
@@ -188,26 +213,35 @@ func (s *queryScaler) Work(row int) {
 	}
 }
 
-// normHeads norms queries or keys: rows of as many elements as there are weights.
-func (r *runner) normHeads(x []float32, heads int, weight []float32) {
-	width, n := heads*r.HeadDim, len(weight)
-	rows := attn.Rows(x, 1, len(r.normed)/r.Dim, width/n, n, (r.Heads+r.KVHeads)*r.HeadDim)
+// normHeads norms queries or keys, of a width and a distance between rows: rows of as many elements
+// as there are weights.
+func (r *runner) normHeads(x []float32, width, pitch int, weight []float32) {
+	n := len(weight)
+	rows := attn.Rows(x, 1, len(r.normed)/r.Dim, width/n, n, pitch)
 	r.try(nn.RMSNorm(r.pool, rows, rows, weight, float32(r.Epsilon)))
 }
 
 // feedForward adds to each row the output of the layer's network.
 func (r *runner) feedForward(i int) {
 	l := &r.layers[i]
-	if l.experts != nil {
-		r.mix(l.experts)
-	} else {
+	switch {
+	case l.experts == nil:
 		r.dense(&r.hidden, l)
+	case l.experts.beside != nil:
+		r.mixBeside(l)
+	default:
+		r.mix(l.experts, r.normed)
 	}
 	var next []float32
 	if i+1 < len(r.layers) {
 		next = r.layers[i+1].attentionNorm
 	}
-	r.join(l.ffnAfter, next)
+	if l.input == nil && l.scale == nil {
+		r.join(l.ffnAfter, next)
+		return
+	}
+	r.join(l.ffnAfter, nil)
+	r.finishLayer(i, l, next)
 }
 
 // dense computes a network of the normed rows.

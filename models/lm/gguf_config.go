@@ -69,6 +69,11 @@ type architectureKeys struct {
 	Interval      *int     `json:"full_attention_interval"`
 	Recurrent     []bool   `json:"attention.recurrent_layers"`
 	Sections      []int    `json:"rope.dimension_sections"`
+	LocalKeyDim   *int     `json:"attention.key_length_swa"` // of layers with a window
+	LocalValueDim *int     `json:"attention.value_length_swa"`
+	LocalRotated  *int     `json:"rope.dimension_count_swa"`
+	SharedLayers  int      `json:"attention.shared_kv_layers"` // see byLayer
+	Inputs        int      `json:"embedding_length_per_layer_input"`
 
 	of *architecture
 }
@@ -98,6 +103,20 @@ func (p perLayer) of(layers, blocks int, key string) (int, error) {
 			[]int(of), layers)
 	}
 	return p[0], nil
+}
+
+// some returns the number of some layers, which in returns, if there is one for each of all blocks.
+func (p perLayer) some(blocks int, key string, in func(layer int) bool) (int, error) {
+	if len(p) != blocks {
+		return p.of(blocks, blocks, key)
+	}
+	var with perLayer
+	for i, n := range p {
+		if in(i) {
+			with = append(with, n)
+		}
+	}
+	return with.of(len(with), len(with), key)
 }
 
 // sliding says which layers have a window: all except the last of each period, or a bool for each
@@ -145,6 +164,9 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 	if k.of.glmExperts {
 		c.QKNorm = l.Has("blk.0.attn_q_norm.weight")
 	}
+	if i := slices.Index(c.Windows, 0); k.of.byLayer && i >= 0 {
+		c.ByLayer.KeysAreValues = !l.Has(fmt.Sprintf(k.of.file.layer, i) + k.of.file.v + ".weight")
+	}
 	return c, k.of.file
 }
 
@@ -157,7 +179,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 	}
 	heads, err := k.Heads.of(layers, k.Blocks, "attention.head_count")
 	kvHeads, kvErr := k.kvHeads(layers)
-	ffn, ffnErr := k.FFN.of(layers, k.Blocks, "feed_forward_length")
+	ffn, ffnErr := k.ffn(layers)
 	if err = cmp.Or(err, kvErr, ffnErr); err != nil {
 		return config{}, err
 	}
@@ -168,7 +190,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		ffn = k.ExpertFFN // every layer has experts, so this size is not used
 	}
 	c := config{Layers: layers, Further: k.Further, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
-		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
+		HeadDim: *cmp.Or(k.LocalKeyDim, k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, Interleaved: k.of.pairs}
 	c.Theta = *cmp.Or(k.Theta, new(10000.0))
 	c.unrotate(k.of.unrotated)
@@ -179,7 +201,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		k.of.apply(&c)
 	}
 	for _, step := range []func(*config) error{k.checkShape, k.scores, k.experts, k.states, k.windows,
-		k.rotations} {
+		k.byLayer, k.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -191,11 +213,64 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 // of Mamba do not have.
 func (k *architectureKeys) kvHeads(layers int) (int, error) {
 	const key = "attention.head_count_kv"
-	if !k.of.shortConvs && !k.of.hybrid || len(k.KVHeads) != k.Blocks {
-		return k.KVHeads.of(layers, k.Blocks, key)
+	switch {
+	case k.of.byLayer:
+		return k.KVHeads.some(k.Blocks, key, k.slides)
+	case k.of.shortConvs || k.of.hybrid:
+		return k.KVHeads.some(k.Blocks, key, func(i int) bool { return k.KVHeads[i] != 0 })
 	}
-	with := slices.DeleteFunc(slices.Clone(k.KVHeads), func(n int) bool { return n == 0 })
-	return with.of(len(with), len(with), key)
+	return k.KVHeads.of(layers, k.Blocks, key)
+}
+
+// ffn returns the width of networks, of layers with keys and values of their own.
+func (k *architectureKeys) ffn(layers int) (int, error) {
+	const key = "feed_forward_length"
+	if !k.of.byLayer {
+		return k.FFN.of(layers, k.Blocks, key)
+	}
+	return k.FFN.some(k.Blocks, key, func(i int) bool { return i < layers-k.SharedLayers })
+}
+
+// slides reports whether a layer has a window.
+func (k *architectureKeys) slides(layer int) bool {
+	if k.Sliding.layers != nil {
+		return layer < len(k.Sliding.layers) && k.Sliding.layers[layer]
+	}
+	period := cmp.Or(k.Sliding.period, k.of.period)
+	return period == 0 || layer%period < period-1
+}
+
+// byLayer sets what layers of Gemma 4 have differently from each other.
+func (k *architectureKeys) byLayer(c *config) error {
+	if !k.of.byLayer {
+		if k.LocalKeyDim != nil || k.LocalValueDim != nil || k.LocalRotated != nil ||
+			k.SharedLayers != 0 || k.Inputs != 0 {
+			return fmt.Errorf("attention.shared_kv_layers is %d and embedding_length_per_layer_input %d, "+
+				"or attention.key_length_swa, attention.value_length_swa or rope.dimension_count_swa is "+
+				"there, want these only for gemma4", k.SharedLayers, k.Inputs)
+		}
+		return nil
+	}
+	if k.KeyDim == nil || k.LocalKeyDim == nil || c.Windows[c.Layers-1] > 0 || k.Further > 0 {
+		return fmt.Errorf("attention.key_length or attention.key_length_swa is not there, the last "+
+			"layer has a window, or nextn_predict_layers is %d, want both keys, none, and 0", k.Further)
+	}
+	heads, err := k.KVHeads.some(k.Blocks, "attention.head_count_kv", func(i int) bool {
+		return !k.slides(i)
+	})
+	ffn, ffnErr := k.FFN.some(k.Blocks, "feed_forward_length", func(i int) bool {
+		return i >= c.Layers-k.SharedLayers
+	})
+	if err = cmp.Or(err, ffnErr); err != nil {
+		return err
+	}
+	if k.KVHeads == nil {
+		heads = c.KVHeads
+	}
+	c.ByLayer = byLayer{HeadDim: *k.KeyDim, KVHeads: heads, Shared: k.SharedLayers, SharedFFN: ffn,
+		Inputs: k.Inputs}
+	return c.checkLayerShapes("attention.key_length", "attention.head_count_kv",
+		"attention.shared_kv_layers", "feed_forward_length", "embedding_length_per_layer_input")
 }
 
 func (k *architectureKeys) checkShape(c *config) error {
@@ -209,7 +284,9 @@ func (k *architectureKeys) checkShape(c *config) error {
 		want int
 	}{
 		{"vocab_size", k.Vocab, c.Vocab}, // the same as in tokenizer.ggml.tokens
-		{"attention.value_length", k.ValueDim, c.HeadDim},
+		{"attention.value_length", k.ValueDim, *cmp.Or(k.KeyDim, &c.HeadDim)},
+		{"attention.value_length_swa", k.LocalValueDim, c.HeadDim},
+		{"rope.dimension_count_swa", k.LocalRotated, c.HeadDim},
 	} {
 		if same.said != nil && *same.said != same.want {
 			return fmt.Errorf("%s is %d, want %d", same.key, *same.said, same.want)
@@ -394,12 +471,7 @@ func (k *architectureKeys) windows(c *config) error {
 			k.Blocks)
 	}
 	for i := range c.Windows {
-		period := cmp.Or(k.Sliding.period, k.of.period)
-		slides := period == 0 || i%period < period-1
-		if k.Sliding.layers != nil {
-			slides = k.Sliding.layers[i]
-		}
-		if slides {
+		if k.slides(i) {
 			c.Windows[i] = *k.Window
 		}
 	}
@@ -475,19 +547,19 @@ func (k *architectureKeys) scaleQueries(c *config) error {
 
 // localRotations reads the rotations of layers with a window, and of a part of the heads' channels.
 func (k *architectureKeys) localRotations(c *config) error {
-	c.Rotated = *cmp.Or(k.Rotated, &c.HeadDim)
-	if c.Rotated != c.HeadDim && !k.of.partial || c.Rotated < 2 || c.Rotated%2 != 0 ||
-		c.Rotated > c.HeadDim {
+	dim := cmp.Or(c.ByLayer.HeadDim, c.HeadDim)
+	c.Rotated = *cmp.Or(k.Rotated, &dim)
+	if c.Rotated != dim && !k.of.partial || c.Rotated < 2 || c.Rotated%2 != 0 || c.Rotated > dim {
 		return fmt.Errorf("rope.dimension_count is %d, want %d, or for phi3 an even number below",
-			c.Rotated, c.HeadDim)
+			c.Rotated, dim)
 	}
 	c.LocalTheta = *cmp.Or(k.LocalTheta, &k.of.localTheta)
 	if k.of.localPlain {
 		c.LocalTheta = c.Theta
 	}
 	if k.LocalTheta != nil && (k.of.localTheta == 0 || c.LocalTheta < 1) {
-		return fmt.Errorf("rope.freq_base_swa is %v, want 1 or more, and only for gemma3",
-			c.LocalTheta)
+		return fmt.Errorf("rope.freq_base_swa is %v, want 1 or more, and only for gemma3 and "+
+			"gemma4", c.LocalTheta)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package lm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
@@ -34,7 +35,8 @@ var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*":
 // idleTensorsGGUF are tensors without effect on a model: angles, which are computed here, and
 // layers that guess further tokens.
 func idleTensorsGGUF(c *config, names *tensorNames) []string {
-	return append(c.furtherLayers(names), "blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight")
+	idle := []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}
+	return slices.Concat(idle, c.furtherLayers(names), c.unreadKeys(names))
 }
 
 // furtherLayers returns patterns of the tensors of layers that guess further tokens.

@@ -72,12 +72,12 @@ func biases(m *model, s *settings) (string, error) {
 // square over a page of keys, without the part that all keys of a query have in common, which
 // cancels in softmax.
 func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, error) {
-	l, n, d := r.layers[layer], attn.Block, r.HeadDim
+	l, n := r.layers[layer], attn.Block
 	r.randomRows(&l, n)
 	if !biased {
 		l.k.Bias = nil
 	}
-	q, k := r.queriesAndKeys(&l)
+	q, k, _ := r.queriesKeysValues(&l)
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -97,8 +97,8 @@ func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, er
 		for i := range n {
 			mean := 0.0
 			for j := range scores {
-				e := attn.Dot(q.Row(0, h, i), wrong.Row(0, h/(r.Heads/r.KVHeads), j))
-				scores[j] = float64(e) / math.Sqrt(float64(d))
+				e := attn.Dot(q.Row(0, h, i), wrong.Row(0, h/(r.Heads/l.kvHeads), j))
+				scores[j] = float64(e) / math.Sqrt(float64(l.headDim))
 				mean += scores[j] / float64(n)
 			}
 			for _, e := range scores {

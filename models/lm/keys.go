@@ -53,7 +53,7 @@ var idleConfig = strictjson.Idle{
 
 	// of gemma and phi3: other keys say the same
 	"cache_implementation": nil, "sliding_window_size": nil,
-	"use_bidirectional_attention": {"false"},
+	"use_bidirectional_attention": {"false", `"vision"`}, "expert_intermediate_size": {},
 	// of qwen3.5: types of the states in other programs, and layers that guess further tokens
 	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
 	"mtp_use_dedicated_embeddings": nil,
@@ -78,6 +78,8 @@ func idleWrapper() strictjson.Idle {
 	for _, key := range []string{"vision_config", "image_token_id", "image_token_index",
 		"video_token_id", "vision_start_token_id", "vision_end_token_id", "boi_token_index",
 		"eoi_token_index", "boi_token_id", "eoi_token_id", "mm_tokens_per_image",
+		"audio_config", "audio_token_id", "boa_token_id", "eoa_token_id", "eoa_token_index",
+		"vision_soft_tokens_per_image",
 		"multimodal_projector_bias", "projector_hidden_act", "spatial_merge_size",
 		"vision_feature_layer"} {
 		idle[key] = nil
@@ -87,7 +89,8 @@ func idleWrapper() strictjson.Idle {
 
 // idleWrapperTensors are the tensors for images.
 var idleWrapperTensors = []string{"vision_tower.*", "multi_modal_projector.*",
-	"model.vision_tower.*", "model.multi_modal_projector.*", "model.visual.*"}
+	"model.vision_tower.*", "model.multi_modal_projector.*", "model.visual.*",
+	"model.audio_tower.*", "model.embed_vision.*", "model.embed_audio.*"}
 
 // idleGeneration are keys of generation_config.json without effect: the caller decides how tokens
 // are drawn.

@@ -20,10 +20,11 @@ func loadFolder(path string, o *Options) (*Model, error) {
 	if l.Err != nil {
 		return nil, l.Err
 	}
-	idle := slices.Concat(idleTensors, c.furtherLayers(names))
+	idle := idleTensors
 	if c.Wrapped {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}
+	idle = slices.Concat(idle, c.furtherLayers(names), c.unreadKeys(names))
 	vocab := c.Vocab
 	read := tokenize.Beside(l, func(l *weights.Loader) *tokenize.Tokenizer {
 		return tokenize.ReadBPE(l, vocab)

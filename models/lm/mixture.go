@@ -2,6 +2,7 @@ package lm
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,6 +19,8 @@ type mixture struct {
 	shared          *decoderLayer  // a network that all tokens also use; nil for none
 	share           weights.Linear // its weight, the sigmoid of one output; 1 without a matrix
 	bias            []float32      // added to choose experts; nil for none
+	scales          []float32      // of each expert's weight, after all else; nil for none
+	beside          *beside        // nil if there is no other network in the layer
 	expertsOfAToken int
 }
 
@@ -25,7 +28,9 @@ type mixture struct {
 func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	e := &b.Experts
 	m := &mixture{expertsOfAToken: e.Used}
-	m.router = b.linear(b.part(n.router, e.Count), b.Dim, e.Biased)
+	router := b.part(n.router, e.Count)
+	router.Unscaled = e.Beside
+	m.router = b.linear(router, b.Dim, e.Biased)
 	before := b.Packed
 	if n.microDown != "" && b.Random == nil {
 		pair := b.at + n.microGateUp
@@ -54,6 +59,12 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	}
 	if e.Choosing {
 		m.bias = b.Tensor(b.at+n.choice, e.Count)
+	}
+	if e.Beside {
+		m.beside = b.beside(n)
+	}
+	if n.expertScale != "" {
+		m.scales = b.Tensor(b.at+n.expertScale, e.Count)
 	}
 	return m
 }
@@ -86,13 +97,15 @@ type mixing struct {
 	shares                 []float32 // [rows][experts of a token, the shared one last]
 	outputs                []float32 // [experts of a token, the shared one last][rows][Dim]
 	routed, common         []float32 // the parts of outputs
+	network, asked         []float32 // of layers with experts and a network
 	chosen                 []int32
 }
 
-// mix computes the hidden rows of the experts from the normed rows.
-func (r *runner) mix(m *mixture) {
+// mix computes the hidden rows of the experts from the normed rows. routed are the rows by which
+// the router chooses.
+func (r *runner) mix(m *mixture, routed []float32) {
 	x, n := &r.mixing, m.expertsOfAToken
-	r.multiply(r.normed, product{&x.scores, &m.router})
+	r.multiply(routed, product{&x.scores, &m.router})
 	rows := len(r.normed) / r.Dim
 	r.choose(m, rows)
 	chosen := attn.BHLD(x.chosen, 1, 1, rows, n)
@@ -165,7 +178,39 @@ func (r *runner) choose(m *mixture, rows int) {
 			attn.Softmax(shares, shares) // over all, divided by the sum of these, is over these
 		}
 		scale(shares, r.Experts.Scale)
+		for j, e := range chosen {
+			if m.scales != nil {
+				shares[j] *= m.scales[e]
+			}
+		}
 	}
+}
+
+// beside is the norms of a layer that adds up a network and experts, each with a norm of its inputs
+// and of its outputs.
+type beside struct {
+	networkAfter, before, after []float32
+	router                      []float32 // weights of the norm of the router's inputs
+}
+
+// beside loads the norms of a layer.
+func (b *layerBuilder) beside(n *layerNames) *beside {
+	router := b.Tensor(b.at+n.routerScale, b.Dim)
+	scale(router, float32(1/math.Sqrt(float64(b.Dim))))
+	return &beside{b.norm(n.networkAfter, b.Dim), b.norm(n.expertsBefore, b.Dim),
+		b.norm(n.expertsAfter, b.Dim), router}
+}
+
+// mixBeside computes the hidden rows of a network and of experts.
+func (r *runner) mixBeside(l *decoderLayer) {
+	x, m := &r.mixing, l.experts
+	r.dense(&x.common, l)
+	r.rmsNorm(&x.network, x.common, m.beside.networkAfter)
+	r.rmsNorm(&x.asked, r.x, m.beside.router)
+	r.rmsNorm(&r.normed, r.x, m.beside.before)
+	r.mix(m, x.asked)
+	r.rmsNorm(&r.hidden, r.hidden, m.beside.after)
+	r.add(r.hidden, x.network)
 }
 
 // ranks returns the numbers whose largest ones choose experts.

@@ -17,6 +17,7 @@ type model struct {
 	norm      []float32
 	residual  []float32      // ResidualScale for each element of a row
 	head      weights.Linear // from the last layer's rows to a logit for each token
+	table     *inputTable    // of the inputs of layers; nil for none
 	packed    int            // bytes of matrices,
 	memory    int            // and of all weights
 }
@@ -34,6 +35,9 @@ type decoderLayer struct {
 	delta                        *delta         // in place of attention; nil for none
 	short                        *shortConv     // likewise
 	mamba                        *mamba         // likewise
+	headDim, kvHeads             int            // no heads: see cachedBy
+	input                        *layerInput    // nil for none
+	scale                        []float32      // of rows; nil for none
 }
 
 // newModel loads a model. Its matrices have a format, or if kind is negative the format of the
@@ -54,6 +58,7 @@ func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format
 	}
 	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
 	b := layerBuilder{Loader: l, config: c, kind: kind}
+	m.table = m.inputTable(&b, names)
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
 		b.at = fmt.Sprintf(names.layer, i)
 		m.layers = append(m.layers, b.layer(i, &names.layerNames))
@@ -67,7 +72,9 @@ func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format
 	}
 	l.WritePack()
 	if l.Err == nil {
-		m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed
+		if m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed; m.table != nil {
+			m.memory += m.table.table.MemoryUse()
+		}
 	}
 	return m
 }
@@ -126,7 +133,7 @@ type layerBuilder struct {
 }
 
 func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
-	var l decoderLayer
+	l := decoderLayer{headDim: b.headDim(i), input: b.layerInput(n), scale: b.layerScale(n)}
 	if !b.OnlyAfter {
 		l.attentionNorm, l.ffnNorm = b.norm(n.attentionNorm, b.Dim), b.norm(n.ffnNorm, b.Dim)
 	}
@@ -138,25 +145,29 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	case b.States.of(i):
 		l.delta = b.delta(n)
 	default:
-		b.attention(&l, n)
+		b.attention(&l, n, i)
+		l.out = b.linear(b.part(n.out, b.Dim), b.Heads*l.headDim, b.OutBias)
 	}
 	if b.Sinks {
 		l.sinks = b.Tensor(b.at+n.sinks, b.Heads)
 	}
 	if b.Experts.of(i) {
 		l.experts = b.mixture(n)
-	} else {
-		b.network(&l, n)
+	}
+	if !b.Experts.of(i) || b.Experts.Beside {
+		b.network(&l, n, b.width(i))
 	}
 	if b.NormsAfter {
 		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}
 	if b.QKNorm && !b.States.of(i) {
-		q, k := b.HeadDim, b.HeadDim
+		q, k := l.headDim, l.headDim
 		if b.WideNorm {
 			q, k = b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
 		}
-		l.qNorm, l.kNorm = b.norm(n.qNorm, q), b.norm(n.kNorm, k)
+		if l.qNorm = b.norm(n.qNorm, q); l.kvHeads > 0 {
+			l.kNorm = b.norm(n.kNorm, k)
+		}
 	}
 	return l
 }
@@ -172,10 +183,16 @@ func (b *layerBuilder) norm(name string, n int) []float32 {
 	return x
 }
 
-// attention loads the matrices of queries, keys and values, which may be rows of one tensor, and
-// the output's.
-func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
-	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+// attention loads the matrices of queries, keys and values, which may be rows of one tensor. A
+// layer that reads the keys and values of another one has no matrices of these.
+func (b *layerBuilder) attention(l *decoderLayer, n *layerNames, i int) {
+	q := b.Heads * l.headDim
+	if b.cachedBy(i) != i {
+		l.q = b.linear(b.part(n.q, q), b.Dim, b.QKVBias)
+		return
+	}
+	l.kvHeads = b.kvHeads(i)
+	kv := l.kvHeads * l.headDim
 	rows := q
 	if b.Gated {
 		rows = 2 * q
@@ -191,18 +208,19 @@ func (b *layerBuilder) attention(l *decoderLayer, n *layerNames) {
 		parts[0].Order, gates.Order = turns[0], turns[1]
 		l.share = b.linear(gates, b.Dim, b.QKVBias)
 	}
-	for i, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
-		*to = b.linear(parts[i], b.Dim, b.QKVBias)
+	for j, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
+		if j < 2 || !b.ByLayer.KeysAreValues || b.Windows[i] > 0 {
+			*to = b.linear(parts[j], b.Dim, b.QKVBias)
+		}
 	}
-	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
 }
 
 // network loads the matrices of a feed-forward network. Gate and up may be rows of one tensor.
-func (b *layerBuilder) network(l *decoderLayer, n *layerNames) {
-	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
+func (b *layerBuilder) network(l *decoderLayer, n *layerNames, width int) {
+	parts := b.parts(n.gateUp, []string{n.gate, n.up}, width, width)
 	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
 	l.up = b.linear(parts[1], b.Dim, b.FFNBias)
-	l.down = b.linear(b.part(n.down, b.Dim), b.FFN, b.FFNBias)
+	l.down = b.linear(b.part(n.down, b.Dim), width, b.FFNBias)
 }
 
 func (b *layerBuilder) part(name string, out int) weights.Part {

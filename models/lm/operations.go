@@ -48,7 +48,12 @@ func (r *runner) shrink(x []float32) {
 	if r.ResidualScale == 0 || r.ResidualScale == 1 {
 		return
 	}
-	by := attn.Tensor{Data: r.residual, B: 1, H: 1, L: len(x) / r.Dim, D: r.Dim, SB: 1, SH: 1,
+	r.multiplyRows(x, r.residual)
+}
+
+// multiplyRows multiplies each row by the elements of one row.
+func (r *runner) multiplyRows(x, row []float32) {
+	by := attn.Tensor{Data: row, B: 1, H: 1, L: len(x) / r.Dim, D: r.Dim, SB: 1, SH: 1,
 		SL: attn.Broadcast}
 	r.try(nn.Gate(r.pool, rowsOf(x, r.Dim), rowsOf(x, r.Dim), by, nn.None))
 }

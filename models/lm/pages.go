@@ -47,7 +47,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 		return nil, err
 	}
 	known := map[int]bool{} // windows
-	for i, window := range m.Windows {
+	for i, window := range m.Windows[:m.cached()] {
 		if m.States.of(i) {
 			c.stores = append(c.stores, nil)
 			continue
@@ -57,7 +57,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 			most = windowPages(window, s)
 			count = min(count, (most+1)*c.slots)
 		}
-		store, err := attn.NewStore(storeConfig(m, s, count))
+		store, err := attn.NewStore(storeConfig(m, s, i, count))
 		if err != nil {
 			c.close()
 			return nil, err
@@ -85,7 +85,7 @@ type pageCounts struct {
 // bounded. Layers with windows or states get half of the memory if other layers need the rest.
 func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 	page, each := 0, 0 // bytes of a page in all layers without a window; of a sequence in the others
-	for i, window := range c.Windows {
+	for i, window := range c.Windows[:c.cached()] {
 		switch {
 		case c.States.of(i):
 			bytes, err := c.States.memoryUse()
@@ -94,13 +94,13 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 			}
 			each += bytes
 		case window > 0:
-			bytes, err := pageBytes(c.model, s)
+			bytes, err := pageBytes(c.model, s, i)
 			if err != nil {
 				return n, err
 			}
 			each += (windowPages(window, s) + 1) * bytes
 		default:
-			bytes, err := pageBytes(c.model, s)
+			bytes, err := pageBytes(c.model, s, i)
 			if err != nil {
 				return n, err
 			}
@@ -137,9 +137,9 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 	return n, nil
 }
 
-// pageBytes returns the size of a page in one layer.
-func pageBytes(m *model, s *settings) (int, error) {
-	page, err := attn.NewStore(storeConfig(m, s, 1))
+// pageBytes returns the size of a page in a layer.
+func pageBytes(m *model, s *settings, layer int) (int, error) {
+	page, err := attn.NewStore(storeConfig(m, s, layer, 1))
 	if err != nil {
 		return 0, err
 	}
@@ -150,8 +150,9 @@ func pageBytes(m *model, s *settings) (int, error) {
 // pagesOf returns how many pages tokens fill.
 func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
-func storeConfig(m *model, s *settings, count int) attn.StoreConfig {
-	return attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: count,
+func storeConfig(m *model, s *settings, layer, count int) attn.StoreConfig {
+	dim := m.headDim(layer)
+	return attn.StoreConfig{KVHeads: m.kvHeads(layer), HeadDim: dim, ValueDim: dim, Pages: count,
 		Format: s.keys, ValueFormat: s.values}
 }
 
@@ -210,14 +211,17 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, c.queries, c.integers))
 }
 
-// append adds rows to a layer's sequences, which it returns, valid until the next call.
+// append adds rows to a layer's sequences, which it returns, valid until the next call. Without
+// rows of keys, it only returns them.
 func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (
 	_ []*attn.Sequence, err error) {
 	c.seqs = c.seqs[:0]
 	eachPiece(pieces, func(i, from, to int) {
 		s := pieces[i].seq.(paged).layers[layer]
 		c.seqs = append(c.seqs, s)
-		err = cmp.Or(err, c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
+		if k.Data != nil {
+			err = cmp.Or(err, c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
+		}
 	})
 	return c.seqs, err
 }

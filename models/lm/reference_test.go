@@ -46,10 +46,14 @@ type reference struct {
 	rotated   int // channels of a head; 0 for all
 	factors   []float64
 	magnitude float64
+	layered   *layered // of gemma4, instead of this
 }
 
 // logits returns the logits after the last token.
 func (r *reference) logits(tokens []int) []float64 {
+	if r.layered != nil {
+		return r.layered.logits(r, tokens)
+	}
 	var states [][]float64
 	for _, token := range tokens {
 		states = append(states, times(r.row("model.embed_tokens.weight", token), r.embeddings))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn/nn"
 )
@@ -33,6 +34,8 @@ type scaling struct {
 	// of longrope: divisors of each pair's frequency
 	Short []float64 `json:"short_factor"`
 	Long  []float64 `json:"long_factor"`
+	// of proportional: how many pairs are rotated by an angle
+	Turned int `json:"-"`
 	// the part of a head that is rotated, in newer files
 	Rotated *float64 `json:"partial_rotary_factor"`
 	// pairs for each kind of position; in texts all kinds are the same
@@ -43,7 +46,11 @@ type scaling struct {
 	Sliding *scaling `json:"sliding_attention"`
 }
 
-const longRope = "longrope"
+// types of scaling that only some kinds of models have
+const longRope, proportional = "longrope", "proportional"
+
+// still divides the frequency of pairs that do not turn. GGUF files have 1e30 for it.
+var still = math.Inf(1)
 
 // rotation returns the rotations of heads by positions. factors, if there are any, divide the
 // frequencies.
@@ -66,6 +73,11 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 		if s.Truncate != nil && !*s.Truncate {
 			*to = c.ramp()
 		}
+	case proportional:
+		to.Type, to.Factors = nn.LongRope, slices.Repeat([]float64{still}, c.Rotated/2)
+		for i := range s.Turned {
+			to.Factors[i] = max(s.Factor, 1)
+		}
 	case longRope:
 		to.Type, to.Factors, to.AttentionFactor = nn.LongRope, s.Short, *s.Magnitude
 		if c.long() {
@@ -84,7 +96,9 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 		}
 		*to = nn.RopeScaling{Type: nn.LongRope}
 		for _, f := range factors {
-			to.Factors = append(to.Factors, float64(f)*all)
+			if to.Factors = append(to.Factors, float64(f)*all); f >= 1e30 {
+				to.Factors[len(to.Factors)-1] = still
+			}
 		}
 	}
 	return nn.NewRope(rope)
@@ -115,7 +129,11 @@ func (c *config) long() bool { return float64(c.Context) > c.Scaling.Original }
 
 // local returns the rotations of layers with a window.
 func (c *config) local() (*nn.Rope, error) {
-	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta,
+	dim := c.Rotated
+	if c.ByLayer.HeadDim > 0 {
+		dim = c.HeadDim
+	}
+	return nn.NewRope(nn.RopeConfig{Dim: dim, Base: c.LocalTheta,
 		Interleaved: c.turnsNeighbours()})
 }
 
@@ -141,6 +159,12 @@ func (s *scaling) complete(theta, positions float64) error {
 		return nil
 	case longRope:
 		return s.completeLong(positions)
+	case proportional:
+		if s.Turned == 0 || s.Factor != 0 && s.Factor < 1 {
+			return fmt.Errorf("is of type %s with factor %v, want it for gemma4 only, and 1 or more", s.Type,
+				s.Factor)
+		}
+		return nil
 	case "llama3", "linear", "yarn":
 	default:
 		return fmt.Errorf("is of type %q, want llama3, linear or yarn, or for phi3 longrope", s.Type)

@@ -11,6 +11,9 @@ type tensorNames struct {
 	embedding, norm, head string
 	layer                 string // with a verb for the number
 	layerNames
+	// of the inputs of layers: a table, a matrix for embeddings, and the norm of their products
+	inputs, inputMatrix, inputNorm string
+
 	factors     string // of rotations; "" for none
 	short, long string // factors for texts up to the length in training, and for longer ones
 }
@@ -39,6 +42,11 @@ type layerNames struct {
 	stateNorm, stateOut             string
 	convIn, convOut                 string // of short convolutions; the first also of Mamba
 	convBias, skip                  string // of Mamba
+	// of Gemma 4: matrices of a layer's input, the norm of what it adds, and the number of a layer's
+	// rows, with .weight if the name ends so
+	inputGate, inputOut, inputAfter, scale string
+	// of experts in addition to a network: norms, the weights of the router's norm and of experts
+	networkAfter, expertsBefore, expertsAfter, routerScale, expertScale string
 	// tensors of all experts in MXFP4, in which rows of gate and up alternate
 	microGateUp, microDown string
 }
@@ -64,6 +72,31 @@ var (
 	})
 	ggufGemmaNames = ggufNames.with(func(n *tensorNames) {
 		n.attentionAfter, n.ffnAfter, n.factors = "post_attention_norm", "post_ffw_norm", ""
+	})
+	gemma4Names = gemmaNames.with(func(n *tensorNames) {
+		n.inputs, n.inputMatrix = "model.embed_tokens_per_layer", "model.per_layer_model_projection"
+		n.inputNorm, n.inputGate = "model.per_layer_projection_norm", "per_layer_input_gate"
+		n.inputOut, n.inputAfter = "per_layer_projection", "post_per_layer_input_norm"
+		n.scale = "layer_scalar"
+	})
+	gemma4MoENames = gemma4Names.with(func(n *tensorNames) {
+		n.router, n.routerScale, n.expertScale = "router.proj", "router.scale", "router.per_expert_scale"
+		// of random models
+		n.gates, n.ups, n.downs = "experts.%d.gate", "experts.%d.up", "experts.%d.down"
+		n.gateUps, n.allDowns = "experts.gate_up_proj", "experts.down_proj"
+		n.networkAfter = "post_feedforward_layernorm_1"
+		n.expertsBefore, n.expertsAfter = "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2"
+	})
+	ggufGemma4Names = ggufGemmaNames.with(func(n *tensorNames) {
+		n.factors, n.inputs = "rope_freqs", "per_layer_token_embd"
+		n.inputMatrix, n.inputNorm = "per_layer_model_proj", "per_layer_proj_norm"
+		n.inputGate, n.inputOut, n.inputAfter = "inp_gate", "proj", "post_norm"
+		n.scale = "layer_output_scale.weight"
+	})
+	ggufGemma4MoENames = ggufGemma4Names.with(ggufExperts).with(func(n *tensorNames) {
+		n.share, n.routerScale = "", "ffn_gate_inp.scale"
+		n.networkAfter = "post_ffw_norm_1"
+		n.expertsBefore, n.expertsAfter = "pre_ffw_norm_2", "post_ffw_norm_2"
 	})
 	olmoNames = gemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
 	// the same in GGUF files
@@ -218,7 +251,8 @@ func (n *tensorNames) within(l *weights.Loader) *tensorNames {
 			continue
 		}
 		inner := n.with(func(n *tensorNames) {
-			for _, name := range []*string{&n.embedding, &n.norm, &n.layer} {
+			for _, name := range []*string{&n.embedding, &n.norm, &n.layer, &n.inputs, &n.inputMatrix,
+				&n.inputNorm} {
 				*name = before + strings.TrimPrefix(*name, "model.")
 			}
 			if l.Has("language_model.lm_head.weight") {

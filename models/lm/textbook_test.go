@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"cmp"
 	"math"
 	"sync"
 
@@ -28,7 +29,7 @@ func (t *textbook) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) err
 	}
 	for _, p := range pieces {
 		q := p.seq.(paged).layers[layer]
-		if err := t.copy(q, q.Len()-len(p.tokens)); err != nil {
+		if err := t.copy(layer, q, q.Len()-len(p.tokens)); err != nil {
 			return err
 		}
 	}
@@ -44,24 +45,26 @@ func (t *textbook) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) err
 	return nil
 }
 
-// copy reads the tokens after the first before ones.
-func (t *textbook) copy(s *attn.Sequence, before int) error {
+// copy reads the tokens of a layer after the first before ones.
+func (t *textbook) copy(layer int, s *attn.Sequence, before int) error {
+	heads, dim := t.model.kvHeads(layer), t.model.headDim(layer)
 	if t.kept[s] == nil {
 		t.kept[s] = &[2][]float32{}
 	}
-	kept, width := t.kept[s], t.model.KVHeads*t.model.HeadDim
+	kept, width := t.kept[s], heads*dim
 	have := min(len(kept[0])/width, before)
 	var views [2]attn.Tensor
 	for i := range kept {
 		kept[i] = append(kept[i][:have*width], make([]float32, (s.Len()-have)*width)...)
-		views[i] = attn.BLHD(kept[i][have*width:], 1, s.Len()-have, t.model.KVHeads, t.model.HeadDim)
+		views[i] = attn.BLHD(kept[i][have*width:], 1, s.Len()-have, heads, dim)
 	}
 	return s.Read(views[0], views[1], have)
 }
 
 func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 	var scores []float32
-	row, at := 0, h/(t.model.Heads/t.model.KVHeads)*t.model.HeadDim
+	heads, dim := t.model.kvHeads(layer), t.model.headDim(layer)
+	row, at := 0, h/(t.model.Heads/heads)*dim
 	for _, p := range pieces {
 		kept := t.kept[p.seq.(paged).layers[layer]]
 		for i := range p.tokens {
@@ -70,20 +73,22 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 				first = max(0, n-w)
 			}
 			scores = resize(scores, n-first) // for the keys that the query sees
-			from := at + first*t.model.KVHeads*t.model.HeadDim
-			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][from:], kept[1][from:], scores)
+			from := at + first*heads*dim
+			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][from:], kept[1][from:], scores,
+				heads*dim)
 			row++
 		}
 	}
 }
 
-// row is softmax(q·Kᵀ/√dim)·V for one query.
-func (t *textbook) row(dst, q, k, v, scores []float32) {
-	stride, scale := t.model.KVHeads*t.model.HeadDim, float32(1/math.Sqrt(float64(t.model.HeadDim)))
+// row is softmax(q·Kᵀ/√dim)·V for one query, or with the model's own scale. Keys lie at distances
+// of stride.
+func (t *textbook) row(dst, q, k, v, scores []float32, stride int) {
+	scale := cmp.Or(t.model.ScoreScale, float32(1/math.Sqrt(float64(len(q)))))
 	top := float32(math.Inf(-1))
 	for j := range scores {
 		sum := float32(0)
-		for d, x := range k[j*stride:][:t.model.HeadDim] {
+		for d, x := range k[j*stride:][:len(q)] {
 			sum += q[d] * x
 		}
 		scores[j] = sum * scale
@@ -97,7 +102,7 @@ func (t *textbook) row(dst, q, k, v, scores []float32) {
 	clear(dst)
 	for j, s := range scores {
 		weight := s / total
-		for d, x := range v[j*stride:][:t.model.HeadDim] {
+		for d, x := range v[j*stride:][:len(q)] {
 			dst[d] += weight * x
 		}
 	}

@@ -26,6 +26,8 @@ type Part struct {
 	In []int
 	// Bare says that the name of the tensor does not end in .weight.
 	Bare bool
+	// Unscaled says that X.scale in a GGUF file is not the scale of this tensor X.weight.
+	Unscaled bool
 }
 
 // weight returns the name of the tensor.

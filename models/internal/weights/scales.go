@@ -20,7 +20,7 @@ const (
 
 // scales returns the numbers that multiply the outputs of parts; nil for none.
 func (l *Loader) scales(parts ...Part) []float32 {
-	if !slices.ContainsFunc(parts, func(p Part) bool { return l.hasScale(p.Name) }) {
+	if !slices.ContainsFunc(parts, func(p Part) bool { return l.hasScale(p.Name) && !p.Unscaled }) {
 		return nil
 	}
 	var all []float32
