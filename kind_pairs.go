@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/online"
+	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // pairKind is for products in bfloat16, Options.BFloat16, over float32 and halves, in rows or in
@@ -14,15 +15,18 @@ import (
 // values, which are added to outputs when they are whole. All else is as in float32.
 //
 // Once a block, for all rows of a chunk, its keys and values become panels of float32 as for other
-// kinds, unless they are some, and these become panels of pairs.
+// kinds, unless they are some, and these become panels of pairs. Few rows do without pairs.
 type pairKind struct{}
 
 func (pairKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
-	if w.pairs.keysInPlace(p, c) {
+	x, pitch, inLines := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel, w.pairs.inLines(p, c)
+	if inLines && p.packed != nil {
 		return
 	}
-	x, pitch := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel
 	k, from, to := pairKind{}.floatKeys(w, p, c, b), b.lo/panel, (b.hi+panel-1)/panel
+	if inLines {
+		return
+	}
 	for i := from; i < to; i++ {
 		pairs.PackPanel(tuned.ISA, x.k[2*i*pitch:], k[i*p.d*panel:], p.d)
 	}
@@ -52,10 +56,18 @@ func (pairKind) floatKeys(w *scratch, p *plan, c *chunk, b *blockKeys) []float32
 func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	x, y, row := &w.pairs, &w.pairs.products, c.at+t.row
 	from := max(t.lo, b.lo) / panel * panel
-	if x.keysInPlace(p, c) {
-		format, n := p.packed.K.Format, kernel.RoundUp(min(t.hi, b.hi)-from, panel)
-		keys, _ := p.packed.Keys(b.data[b.place:])
+	if x.inLines(p, c) {
+		format, keys, n := kernel.F32, rawBytes(w.k), kernel.RoundUp(min(t.hi, b.hi)-from, panel)
+		if p.packed != nil {
+			format = p.packed.K.Format
+			keys, _ = p.packed.Keys(b.data[b.place:])
+		}
 		layout := pairs.LinesOfKeys(&tuned, format, t.rows, p.d, n)
+		if next := c.base + b.first + Block; p.packed == nil && p.k.SL == p.d && next < p.k.L {
+			// while these are multiplied, the next ones come from memory
+			layout.PrefetchFew = int(operand.Address(p.k.Data, p.k.offset(c.b, c.kv, next)) -
+				operand.Address(w.k, from*p.d))
+		}
 		sums := kernel.Sums{O: w.s[at*Block+from:], P: x.queries.From(row, 0), Rows: t.rows,
 			OStride: Block, PStride: x.queries.Pitch}
 		pairs.AccumulateLines(&tuned, format, &sums, keys[from*p.d*format.Bytes():], &layout)
@@ -149,9 +161,9 @@ func (pairKind) accumulateLines(p *plan, c *chunk, b *blockKeys, sums *kernel.Su
 	pairs.AccumulateLines(&tuned, format, sums, values, &layout)
 }
 
-// keysInPlace reports whether products read keys as they lie in a cache or store.
-func (x *pairScratch) keysInPlace(p *plan, c *chunk) bool {
-	return p.packed != nil && pairs.InLines(&x.queries, c.rows, p.d)
+// inLines reports whether products read keys as they lie in a cache or store, or in panels.
+func (x *pairScratch) inLines(p *plan, c *chunk) bool {
+	return pairs.InLines(&x.queries, c.rows, p.d)
 }
 
 // valuesInPlace does so for the values of a block, which all rows see.
