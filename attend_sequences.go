@@ -17,13 +17,13 @@ import "github.com/seed-1415985d/attn/internal/ragged"
 // A sequence knows its length, so KeyLens is nil, and Offset is 0. LSE has 1×H×Σ queries elements.
 // Mask, Bias and Weights are [1, H or 1, Σ queries, longest Len], Weights with all H; their last
 // index is a position in the sequence. So are the positions in Keys [1, H or KVHeads or 1, Σ
-// queries, n], with which Weights have n columns. Tree has Σ queries parents, counted in each
-// sequence. Tokens that DropBefore dropped do not exist, as if masked. A sequence may be in seqs
-// more than once.
+// queries, n], with which Weights have n columns. Distance has a Query of one row or Σ queries
+// rows, and no Key. Tree has Σ queries parents, counted in each sequence. Tokens that DropBefore
+// dropped do not exist, as if masked. A sequence may be in seqs more than once.
 //
 // Sequences that begin with the same pages, because of [Sequence.Fork], read these once for all of
-// their queries, unless Mask, Bias, Slopes or Keys are given. Every row has the bits of a call for
-// it alone, and of a [Cache] with the same tokens.
+// their queries, unless Keys are given. Every row has the bits of a
+// call for it alone, and of a [Cache] with the same tokens.
 //
 // The error is [ErrOption] for a nil sequence and for sequences of different stores, [ErrClosed]
 // for a released sequence. Nothing has been written then.

@@ -260,9 +260,10 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 //	dst [Batch, H, Lq, ValueDim]
 //
 // The number of keys is Len, or for each sequence its element of Options.KeyLens. Dropped tokens do
-// not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the new token
-// and attend with BottomRight. For a single query without Window and Slopes, Full sees the same
-// keys; with them it does not, because it reads the query's position from Offset.
+// not exist, as if masked. Mask, Bias, Weights and Distance.Key are for Len keys. To decode, append
+// the new token and attend with BottomRight. For a single query without Window, Slopes and
+// Distance, Full has the same result; with them it does not, because it reads the query's position
+// from Offset.
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := c.plan(&p, opt)

@@ -193,6 +193,12 @@ func TestDistanceErrors(t *testing.T) {
 			"Distance.Buckets[0] is -1, want 0 to 4"},
 		{Distance{Query: zeros(1, 2, 3, 4)}, ErrOption,
 			"Distance has rows of 4 numbers, want an odd number without Buckets"},
+		{Distance{Query: Tensor{Data: far.Data, B: 1, H: 1, L: 1}, Key: far}, ErrShape,
+			"Distance.Query.D is 0, want 1 to 268435456"},
+		{Distance{Query: row, Key: Tensor{Data: far.Data, B: 1, H: 1, L: 5}}, ErrShape,
+			"Distance.Key.D is 0, want 1 to 268435456"},
+		{Distance{Query: Tensor{B: 1, H: 1, L: 3}, Key: far}, ErrShape,
+			"Distance.Query.D is 0, want 1 to 268435456"},
 		{Distance{Query: row, Key: far}, ErrShape, "Distance.Key.D is 5, want Query's 3"},
 		{Distance{Query: zeros(1, 2, 2, 3)}, ErrShape,
 			"Distance.Query is [1 2 2 3], want [1, 2 or 1, 3 or 1, 3]; a stride of attn.Broadcast repeats " +

@@ -76,7 +76,8 @@
 //
 // Keys that a mask, a bias of −Inf, the position or the lengths hide do not exist: their contents,
 // NaN and ±Inf included, change no bit. A row that sees no key is zero and its log-sum-exp −Inf. A
-// NaN among the inputs of a row makes that row NaN and no other row; which NaN is not specified.
+// NaN in a query, or in a key that it sees, makes that row NaN and no other row; a NaN of a value
+// makes its column NaN in the rows that see it. Which NaN is not specified.
 //
 // This is version 2 of the contract; the generic code is its specification. The root-mean-square
 // error of outputs and log-sum-exps against float64 is at most 1.25 times that of the textbook

@@ -105,8 +105,9 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 //	dst     [batch, heads, len(outputs), K] of the matrix's Dims, with any strides
 //
 // The weights are exactly those that products use: in F16 and BF16 rounded when they were packed,
-// of blocks the decoded values. In I8 they are integers times the output's scale, rounded once, and
-// then rotated back, which rounds again; so they approximate the packed weights like 8 bits do.
+// of blocks the decoded values; products in bfloat16 count subnormal weights as 0 and round blocks.
+// In I8 they are integers times the output's scale, rounded once, and then rotated back, which
+// rounds again; so they approximate the packed weights like 8 bits do.
 //
 // Outputs are decoded in groups of 16 that begin at a multiple of 16: one output costs as much as
 // its whole group. Rows does not allocate.
@@ -217,8 +218,9 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 }
 
 // PackBlocks packs a matrix from blocks of type t as in GGUF files: data has contiguous rows of
-// outputs, each of inputs/32 blocks, inputs/64 for NVFP4, or inputs/256 for IQ4_XS and the K and TQ
-// types, in the layout of ggml-common.h, little-endian. Of the configuration only Integers or
+// outputs, each of inputs/32 blocks, inputs/64 for NVFP4 and Q2_0, inputs/128 for Q1_0, or
+// inputs/256 for the K, TQ and IQ types except IQ4_NL, in the layout of ggml-common.h,
+// little-endian. Of the configuration only Integers or
 // BFloat16 may be set. Weights are exactly the decoded blocks: they are never rounded, nor rotated,
 // and need at most 7 % more memory than the file. data may change afterwards. [Pool.PackBlocks]
 // uses all workers.
@@ -228,8 +230,8 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 //     d·n + m, rounded once; other weights are exact.
 //   - With c.Integers, which is faster, each 32 inputs become integers with a scale a, their
 //     largest magnitude divided by 127. For each 32 inputs in ascending order, from +0, one fused
-//     multiply-add adds the exact sum of products of integers, for IQ4_XS and the K types with the
-//     scales of 4 to 8 bits, times a·d, rounded once; for NVFP4 one for each 16. A second one
+//     multiply-add adds the exact sum of products of integers, for the K and IQ types with their
+//     scales of 3 to 8 bits, times a·d, rounded once; for NVFP4 one for each 16. A second one
 //     subtracts the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and Q5_1 times
 //     the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
 //   - With c.BFloat16 products are the products of [PackMatrix] with BFloat16 and these weights in

@@ -37,7 +37,8 @@ type Window struct{ Left, Right int }
 // Distance adds to the score of each query and key a number that depends on their distance d: the
 // key's position less the query's absolute position (Offset + i, or as BottomRight has it; with
 // Documents and Tree as these say). The result has the bits of a Bias with these numbers, which
-// needs more memory. T5, MPNet and DeBERTa have such biases.
+// needs more memory. T5, MPNet and DeBERTa have such biases. T5's weights [buckets, heads] are
+// transposed first: Query is [1, H, 1, buckets], and its Scale is 1.
 //
 // The number is the element of Query, or of Key, or their sum, rounded once. A Bias is added to
 // that, rounded once. −Inf masks the key. A [State] allows no Distance.
@@ -115,11 +116,12 @@ type Options struct {
 	// that nobody sees cost nothing. The zero View is none.
 	Blocks Mask
 	// Documents, for B = 1, holds the lengths of sequences that lie one after the other, 0 included.
-	// They add up to Lq, and a query sees keys of its own document only. Causal, Window and Slopes
-	// count positions from the document's first query and key, and BottomRight aligns by its lengths:
-	// the bits are those of a call for each document. LSE, Mask, Bias, Blocks and Weights have indices
-	// of the whole call, and weights of other documents' keys are 0. Documents are for [Attend] and
-	// [Pool.Attend], with an Offset of 0 and without QueryLens, KeyLens, Tree and Keys. nil is none.
+	// They add up to Lq, and a query sees keys of its own document only. Causal, Window, Slopes and
+	// Distance count positions from the document's first query and key, and BottomRight aligns by its
+	// lengths: the bits are those of a call for each document. LSE, Mask, Bias, Blocks and Weights
+	// have indices of the whole call, and weights of other documents' keys are 0. Documents are for
+	// [Attend] and [Pool.Attend], with an Offset of 0 and without QueryLens, KeyLens, Tree and Keys.
+	// nil is none.
 	Documents []int
 	// KeyDocuments holds the numbers of keys of the Documents, which add up to Lk; nil means the
 	// Documents themselves.
@@ -127,9 +129,9 @@ type Options struct {
 	// Tree holds the parents of Lq queries: for each the index of one before it, or −1 if it has none.
 	// The last Lq keys are the queries' own tokens, and a query sees the keys before these, its own
 	// key and its ancestors' keys: branching proposals are verified in one call, as if each path were
-	// alone, and [Cache.Keep] keeps the accepted path. For Window and Slopes the position of a query,
-	// and of its own key, is the position of the first own key plus the number of its ancestors. A
-	// tree in which each query's parent is the one before it is BottomRight.
+	// alone, and [Cache.Keep] keeps the accepted path. For Window, Slopes and Distance the position of
+	// a query, and of its own key, is the position of the first own key plus the number of its
+	// ancestors. A tree in which each query's parent is the one before it is BottomRight.
 	//
 	// The tree is the same for all batch entries, Causal is Full, Offset 0 and QueryLens nil. With
 	// KeyLens own tokens are the last ones of each entry. [AttendSequences] allows QueryLens: there
@@ -137,11 +139,11 @@ type Options struct {
 	Tree []int
 	// Keys [B or 1, H or KVH or 1, Lq, n] lists the keys of each query, by their positions, strictly
 	// ascending, padded with −1. Attention is as if k and v held only the listed tokens, in that
-	// order: blocks and segments count along the list. Causal, Window, Slopes, KeyLens, Mask and Bias
-	// still use the positions of the keys, and listed keys that they hide keep their places in the
-	// list. Weights are [B, H, Lq, n] then. Only listed keys are read. Heads and queries that share a
-	// list (Broadcast) read its keys together. A position without a key is [ErrOption], and so is Keys
-	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
+	// order: blocks and segments count along the list. Causal, Window, Slopes, KeyLens, Mask, Bias and
+	// Distance still use the positions of the keys, and listed keys that they hide keep their places
+	// in the list. Weights are [B, H, Lq, n] then. Only listed keys are read. Heads and queries that
+	// share a list (Broadcast) read its keys together. A position without a key is [ErrOption], and so
+	// is Keys with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
 	Keys View[int32]
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk]. A sink's
 	// share is missing from a row's sum. It must share no memory with other arguments.

@@ -23,7 +23,7 @@ import (
 // minus j, so its range is −2²⁹ to 2²⁹. BottomRight is an error because the number of keys is not
 // known yet: use TopLeft and Offset. Sinks are kept until Finish, which counts them once; they must
 // be the same in every Update that has them. LSE is an output of Finish. Weights are not supported,
-// because they need the final maximum.
+// because they need the final maximum, nor are Tree, Keys and Distance.
 //
 // Scores are in natural units with Softcap, Bias or Slopes, and otherwise in units of the Scale, or
 // with Integers of the Scale times the scale of the row's query. The first Update sets the unit of

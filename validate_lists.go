@@ -157,12 +157,12 @@ func (p *plan) initDistance() error {
 		return fail(ErrOption, "Distance.Key is set over sequences, want Query alone")
 	}
 	if !x.Query.none() {
-		if err := checkPairs("Distance.Query", &x.Query, p, 3, p.lq, x.Query.D); err != nil {
+		if err := checkPairs("Distance.Query", &x.Query, p, 3, p.lq, max(1, x.Query.D)); err != nil {
 			return err
 		}
 	}
 	if key {
-		if err := checkPairs("Distance.Key", &x.Key, p, 2, p.lk, x.Key.D); err != nil {
+		if err := checkPairs("Distance.Key", &x.Key, p, 2, p.lk, max(1, x.Key.D)); err != nil {
 			return err
 		}
 	}

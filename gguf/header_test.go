@@ -90,7 +90,8 @@ func TestHarmless(t *testing.T) {
 	f := small()
 	f.Set("a.text", "\xff")
 	f.Tensors = slices.Insert(f.Tensors, 1, gguftest.Tensor{Name: "none", Shape: []int{2, 0}},
-		gguftest.Tensor{Name: "neither", Shape: []int{0, 32}, Type: gguftest.Types["Q8_0"]})
+		gguftest.Tensor{Name: "neither", Shape: []int{0, 32}, Type: gguftest.Types["Q8_0"]},
+		gguftest.Tensor{Name: "empty rows", Shape: []int{1 << 40, 0}, Type: gguftest.Types["Q8_0"]})
 	h, err := read(f.Bytes())
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestHarmless(t *testing.T) {
 	if got := h.Get("a.text"); got != "\xff" {
 		t.Errorf("the text is %q", got)
 	}
-	for i, want := range []int64{24, 0, 0, 136} {
+	for i, want := range []int64{24, 0, 0, 0, 136} {
 		if got := h.Tensors[i].Size; got != want {
 			t.Errorf("tensor %d has %d bytes, want %d", i, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/modelfile"
@@ -109,6 +110,9 @@ func (t *Tensor) measure(size int64) error {
 	if last%elements != 0 {
 		return fmt.Errorf("tensor %q has rows of %d elements, want a multiple of %d, of type %v", t.Name,
 			last, elements, t.Type)
+	}
+	if slices.Contains(t.Shape, 0) {
+		return nil
 	}
 	product := uint64(bytes)
 	for i, n := range t.Shape {

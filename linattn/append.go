@@ -16,7 +16,7 @@ var tuned = tuning.Host()
 // Append appends n tokens to the sequence and writes their outputs to dst:
 //
 //	q      [1, QueryHeads, n, KeyDim]
-//	k      [1, KeyHeads, n, KeyDim]
+//	k      [1, KeyHeads, n, KeyDim], with ReadKeys [1, KeyHeads, n, 2·KeyDim]
 //	v      [1, Heads, n, ValueDim]
 //	decay  [1, Heads, n, 1], with ChannelDecay [1, Heads, n, KeyDim]
 //	beta   [1, Heads, n, 1]

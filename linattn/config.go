@@ -71,7 +71,8 @@ type Config struct {
 	// ChannelDecay means that a token has a decay for each key channel, else one for each head.
 	ChannelDecay bool
 	// ReadKeys means that k has rows of 2·KeyDim: a key that is written, then a key that is read,
-	// which replaces it in r_i of the package's formulas. For Delta and GatedDelta.
+	// which replaces it in r_i of the package's formulas. For Delta and GatedDelta. Gated DeltaNet-2
+	// has k and b⊙k as keys, w⊙v as values and a beta of 1.
 	ReadKeys bool
 	Grouping Grouping
 	// Scale multiplies outputs. 0 means 1/√KeyDim.
@@ -124,6 +125,9 @@ func layoutOf(c Config) (g layout, err error) {
 	case c.ReadKeys && !c.Rule.corrects():
 		return g, views.Fail(attn.ErrOption, "Config.ReadKeys is set and Rule is %v, want Delta or "+
 			"GatedDelta", c.Rule)
+	case c.ReadKeys && c.KeyDim > views.MaxLength/2:
+		return g, views.Fail(attn.ErrShape, "Config.KeyDim is %d with ReadKeys, want 1 to %d", c.KeyDim,
+			views.MaxLength/2)
 	case !(math.Abs(float64(c.Scale)) <= math.MaxFloat32):
 		return g, views.Fail(attn.ErrOption, "Config.Scale is %v, want a finite one", c.Scale)
 	}

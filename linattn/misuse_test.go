@@ -32,6 +32,8 @@ func TestMisuseOfConfig(t *testing.T) {
 			"Config.Grouping is Grouping(-1), want Repeated or Interleaved"},
 		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Rule: Delta, ChannelDecay: true}, attn.ErrOption,
 			"Config.ChannelDecay is set and Rule is Delta, want Gated or GatedDelta"},
+		{Config{Heads: 1, KeyDim: 1<<27 + 1, ValueDim: 3, Rule: Delta, ReadKeys: true}, attn.ErrShape,
+			"Config.KeyDim is 134217729 with ReadKeys, want 1 to 134217728"},
 		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Rule: Gated, ReadKeys: true}, attn.ErrOption,
 			"Config.ReadKeys is set and Rule is Gated, want Delta or GatedDelta"},
 		{Config{Heads: 4, KeyDim: 3, ValueDim: 3, Scale: float32(math.Inf(1))}, attn.ErrOption,

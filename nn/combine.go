@@ -11,7 +11,7 @@ import (
 // Combine adds up rows times weights: the outputs of a token's experts (M 1, N of them, x the
 // result of [attn.MulExperts]), streams of hyper-connections, layers.
 //
-//	x        [B, N, L, D]
+//	x        [B, N, L, D]               N is at least 1
 //	weights  [B or 1, M, L or 1, N]     1: the same for all
 //	dst      [B, M, L, D]
 //
@@ -41,6 +41,9 @@ func Combine(p *attn.Pool, dst, x, weights attn.Tensor) (err error) {
 
 // checkCombine validates dst, x and weights, and makes weights that are the same for all repeat.
 func checkCombine(all *[3]argument) error {
+	if x := &all[1]; x.H == 0 {
+		return views.Fail(attn.ErrShape, "x.H is 0, want 1 to %d", views.MaxLength)
+	}
 	for i := range all {
 		if err := all[i].Check(all[i].Name); err != nil {
 			return err

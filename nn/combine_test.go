@@ -120,6 +120,8 @@ func TestCombineMisuse(t *testing.T) {
 	}{
 		{Combine(nil, dst, x, zeros(3, 2, 4, 3)), attn.ErrShape,
 			"weights is [3 2 4 3], want [2 or 1, M, 4 or 1, 3] for x, [2 3 4 5]"},
+		{Combine(nil, dst, zeros(2, 0, 4, 5), zeros(2, 2, 4, 0)), attn.ErrShape,
+			"x.H is 0, want 1 to 268435456"},
 		{Combine(nil, dst, x, zeros(1, 2, 3, 3)), attn.ErrShape, "weights is [1 2 3 3]"},
 		{Combine(nil, dst, x, zeros(1, 2, 4, 2)), attn.ErrShape, "weights is [1 2 4 2]"},
 		{Combine(nil, zeros(2, 3, 4, 5), x, w), attn.ErrShape, "dst is [2 3 4 5], want [2 2 4 5]"},

@@ -7,9 +7,10 @@
 // nothing, except that a [Rope] keeps the angles of positions that it meets for the first time.
 //
 // Arguments are views [B, H, L, D]; functions work along D, row by row. All views of a call have
-// the same dimensions; inputs may repeat elements by the stride [attn.Broadcast]. To work in place,
-// dst may be exactly an input, with the same memory and strides. Any other overlap of dst with an
-// argument is [attn.ErrOverlap]. A call writes all of dst or, if it returns an error, nothing.
+// the same dimensions, except where a function gives others; inputs may repeat elements by the
+// stride [attn.Broadcast]. To work in place, dst may be exactly an input, with the same memory and
+// strides. Any other overlap of dst with an argument is [attn.ErrOverlap]. A call writes all of dst
+// or, if it returns an error, nothing.
 //
 // The first argument is the pool whose workers share the rows; nil computes on the calling
 // goroutine. A closed pool is [attn.ErrClosed]. Views escape to the heap, as in [attn.Pool.Attend]:

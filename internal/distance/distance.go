@@ -24,7 +24,8 @@ type Numbers struct {
 
 // Init validates the buckets of two views, one of which may have no elements. alone reports that
 // there is no other bias and that keys have consecutive positions.
-func (x *Numbers) Init(isa tuning.ISA, query, key *views.Tensor, buckets []int32, alone bool) error {
+func (x *Numbers) Init(isa tuning.ISA, query, key *views.Tensor, buckets []int32,
+	alone bool) error {
 	n := max(query.D, key.D)
 	switch {
 	case n == 0:

@@ -76,11 +76,11 @@ func newPacking(t *tuning.Row, w views.Tensor, c Config) (*packing, error) {
 	case !c.Format.Valid():
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8",
 			c.Format)
+	case c.BFloat16 && c.Integers:
+		return nil, errTwoArithmetics
 	case c.Integers && c.Format != kernel.I8:
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is %v with Integers, want I8",
 			c.Format)
-	case c.BFloat16 && c.Integers:
-		return nil, errTwoArithmetics
 	case c.BFloat16 && c.Format == kernel.I8:
 		return nil, views.Fail(views.ErrOption, "MatrixConfig.Format is I8 with BFloat16, want F32, F16 "+
 			"or BF16")

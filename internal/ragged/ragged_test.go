@@ -14,7 +14,8 @@ import (
 func TestAdd(t *testing.T) {
 	var c Call
 	c.Documents = true
-	for _, lens := range [][]int{{3, 0, kernel.Block + 1, 2}, nil} { // the second call forgets the first
+	// The second call forgets the first.
+	for _, lens := range [][]int{{3, 0, kernel.Block + 1, 2}, nil} {
 		queries := []int{1, 1, 1, 1}
 		all := 4
 		if lens != nil {
@@ -52,7 +53,7 @@ func TestSetDocuments(t *testing.T) {
 	if err := c.SetDocuments([]int{2, 0, 5}, []int{3, 4, 6}, 7, 13); err != nil {
 		t.Fatal(err)
 	}
-	want := []Sequence{{Key: 0, Keys: 3, Query: 0, Queries: 2}, {Key: 7, Keys: 6, Query: 2, Queries: 5}}
+	want := []Sequence{{Keys: 3, Queries: 2}, {Key: 7, Keys: 6, Query: 2, Queries: 5}}
 	if !slices.Equal(c.Sequences, want) || c.Longest != 5 || c.Keys != 6 || c.BlockRows != 1 {
 		t.Errorf("%+v, want sequences %+v", c, want)
 	}
@@ -60,7 +61,8 @@ func TestSetDocuments(t *testing.T) {
 		keyDocuments []int
 		keys         int
 	}{"keys of none": {nil, 8}, "few keys": {[]int{1, 1, 1}, 4}} {
-		if err := c.SetDocuments([]int{2, 0, 5}, x.keyDocuments, 7, x.keys); !errors.Is(err, views.ErrShape) {
+		err := c.SetDocuments([]int{2, 0, 5}, x.keyDocuments, 7, x.keys)
+		if !errors.Is(err, views.ErrShape) {
 			t.Errorf("%s: %v, want ErrShape", name, err)
 		}
 	}

@@ -329,8 +329,8 @@ const DistantRows = 8
 //
 //	dst_rj = dst_rj + table_(r·stride + j·pitch + index_(DistantRows−1 − r + j))
 //
-// Rows of several keys are Block apart. Rows of the table, of width numbers, are of rows or of keys:
-// pitch or stride is 0.
+// Rows of several keys are Block apart. Rows of the table, of width numbers, are of rows or of
+// keys: pitch or stride is 0.
 func addDistantGeneric(dst, table []float32, index []int32, rows, stride, pitch, n int) {
 	for r := range rows {
 		for j, i := range index[DistantRows-1-r:][:n] {

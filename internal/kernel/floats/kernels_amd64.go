@@ -56,8 +56,8 @@ func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int)
 //go:noescape
 func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int)
 
-// addNearRowsSIMD adds numbers of a table with rows of at least 8 numbers for each row of dst, where
-// indices rise, or fall, by at most 1; index is that of the first row. It works like
+// addNearRowsSIMD adds numbers of a table with rows of at least 8 numbers for each row of dst,
+// where indices rise, or fall, by at most 1; index is that of the first row. It works like
 // addDistantGeneric.
 //
 //go:noescape
