@@ -33,6 +33,7 @@ type blockTile struct {
 
 func (p *program) blockKernels() {
 	p.unpackNibbles()
+	p.bookKernels()
 	p.fewKernels()
 	for _, k := range multiplyKernels {
 		p.multiplyBlocks(k.name, k.sums[0], k.sizes)

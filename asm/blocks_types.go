@@ -133,8 +133,14 @@ func blockTypesGo() ([]byte, error) {
 	const call, twin = "x *blockCall", "multiplyBlocksGeneric"
 	g := generate.NewGo("asm", "!purego", "blockwise",
 		"github.com/seed-1415985d/attn/internal/blocks")
-	var few, many, vectors []generate.Case
+	const parameters = "dst, packed, fields *byte, n int"
+	var few, many, vectors, books []generate.Case
 	for _, row := range blocktypes.Rows {
+		if row.Type.Traits().Codes == blocks.Indices {
+			g.Stub(row.Unpack.AVX2, parameters, "unpackBlockGeneric", row.Type.String())
+			books = append(books, generate.Case{Value: blocktypes.TypeName(row.Type),
+				Do: row.Unpack.AVX2 + "(dst, packed, fields, n)"})
+		}
 		if kernel := row.FewDot; kernel != "" {
 			few = append(few, generate.Case{Value: blocktypes.TypeName(row.Type), Do: kernel + "(x)"})
 			g.Stub(kernel, call, twin, row.Type.String())
@@ -149,6 +155,8 @@ func blockTypesGo() ([]byte, error) {
 			g.Stub(k.name, call, twin, strings.TrimPrefix(name, "blocks."))
 		}
 	}
+	g.Comment("unpackBooks unpacks n blocks of a panel.")
+	g.Switch("unpackBooks(t blocks.Type, "+parameters+")", "t", books, "")
 	g.Comment("fewDot multiplies few rows by blocks of some panels.")
 	g.Switch("fewDot(t blocks.Type, "+call+")", "t", few, "")
 	g.Comment("multiplyDot multiplies rows by unpacked blocks of a panel.")

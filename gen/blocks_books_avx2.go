@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Types with indices of a book with 8 lanes. Entries are looked up one after another, of all inputs
-// of a block before their numbers are unpacked, so that no vector is loaded while parts of it are
-// being stored. Until then they are words in the memory that the unpacked bytes overwrite: of 8
+// Types with indices of a book with 8 lanes. Entries are looked up one after another, of all
+// inputs of a block before their numbers are unpacked, so that no vector is loaded while parts of
+// it are being stored. Until then they are words in memory that the unpacked bytes overwrite: of 8
 // outputs each vector is loaded before its bytes are written.
 
 // bookWords is where the words of 32 inputs lie, between unpacked bytes.

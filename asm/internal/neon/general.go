@@ -126,6 +126,20 @@ func (a *Asm) LdrPost(d, base Reg) { a.op("MOVD.P", "8(%v), %v", base, d) }
 // LdrbPost is d = the byte at base, then base += 1.
 func (a *Asm) LdrbPost(d, base Reg) { a.op("MOVBU.P", "1(%v), %v", base, d) }
 
+// Ldrb is d = the byte at base + offset.
+func (a *Asm) Ldrb(d, base Reg, offset int) { a.op("MOVBU", "%d(%v), %v", offset, base, d) }
+
+// Ldrh is d = the 16 bits at base + offset, without sign.
+func (a *Asm) Ldrh(d, base Reg, offset int) { a.op("MOVHU", "%d(%v), %v", offset, base, d) }
+
+// LdrhIndexed is d = the 16 bits at base + 2·index, without sign.
+func (a *Asm) LdrhIndexed(d, base, index Reg) {
+	a.op("MOVHU", "(%v)(%v<<1), %v", base, index, d)
+}
+
+// Strh stores the low 16 bits of d at base + offset.
+func (a *Asm) Strh(d, base Reg, offset int) { a.op("MOVH", "%v, %d(%v)", d, offset, base) }
+
 // PrefetchL2 asks for the cache line at n to be brought to the L2 cache.
 func (a *Asm) PrefetchL2(n Reg) { a.op("PRFM", "(%v), PLDL2KEEP", n) }
 

@@ -74,6 +74,36 @@ func (a *Asm) UxtlB(d, n Vec) { a.op("VUXTL", "%v.B8, %v.H8", n, d) }
 // UxtlB2 is d = the high eight bytes of n, without sign, in 16 bits each.
 func (a *Asm) UxtlB2(d, n Vec) { a.op("VUXTL2", "%v.B16, %v.H8", n, d) }
 
+// UxtlH is d = the low four words of n, without sign, in four lanes.
+func (a *Asm) UxtlH(d, n Vec) { a.op("VUXTL", "%v.H4, %v.S4", n, d) }
+
+// UxtlH2 is UxtlH of the high four words.
+func (a *Asm) UxtlH2(d, n Vec) { a.op("VUXTL2", "%v.H8, %v.S4", n, d) }
+
+// CmtstB is Cmtst of sixteen bytes.
+func (a *Asm) CmtstB(d, n, m Vec) { a.b16("VCMTST", d, n, m) }
+
+// CmtstH is Cmtst of eight words.
+func (a *Asm) CmtstH(d, n, m Vec) { a.op("VCMTST", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// AddB is d = n + m in sixteen lanes of bytes.
+func (a *Asm) AddB(d, n, m Vec) { a.b16("VADD", d, n, m) }
+
+// SubB is d = n − m in sixteen lanes of bytes.
+func (a *Asm) SubB(d, n, m Vec) { a.b16("VSUB", d, n, m) }
+
+// Trn1H is d = n0 m0 n2 m2 n4 m4 n6 m6, words.
+func (a *Asm) Trn1H(d, n, m Vec) { a.op("VTRN1", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// Trn2H is d = n1 m1 n3 m3 n5 m5 n7 m7.
+func (a *Asm) Trn2H(d, n, m Vec) { a.op("VTRN2", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// DupH is d = eight times the low 16 bits of n.
+func (a *Asm) DupH(d Vec, n Reg) { a.op("VDUP", "%v, %v.H8", n, d) }
+
+// DupD is d = two times n.
+func (a *Asm) DupD(d Vec, n Reg) { a.op("VDUP", "%v, %v.D2", n, d) }
+
 // And is d = n & m.
 func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -64,8 +66,7 @@ func sumBlocksStep(rows *Row, scales *float32, n int) {
 func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 	of, size := t.Traits(), unpackedSize(t)
 	if of.Scaling == blocks.Odd {
-		unpackIndices(t, unsafe.Slice(dst, n*of.Inputs/blocks.Inputs*size),
-			unsafe.Slice(packed, n*of.Packed), n)
+		unpackBooks(t, dst, packed, fieldsOf(t), n)
 		return
 	}
 	per := of.Inputs / blocks.Inputs
@@ -177,6 +178,17 @@ func unpackScales(of *blocks.Traits, to, from, part []byte) {
 		vector(3, func(c int) float32 { return float32(part[panel+c]>>4) / -32 })
 	}
 }
+
+// putFloat puts number c.
+func putFloat(to []byte, c int, x float32) { *(*float32)(unsafe.Pointer(&to[4*c])) = x }
+
+// widenD widens numbers in F16 to float32.
+func widenD(to, from []byte) {
+	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[0])), &from[0], panel)
+}
+
+// oddScale is a scale of a type of indices.
+func oddScale(_ tuning.ISA, x float32) float32 { return x }
 
 // unpackNibbles unpacks 32 nibbles.
 func unpackNibbles(to, words []byte, levels *blocks.Levels) {

@@ -6,6 +6,26 @@ package blockwise
 
 import "github.com/seed-1415985d/attn/internal/blocks"
 
+// unpackBooks unpacks n blocks of a panel.
+func unpackBooks(t blocks.Type, dst, packed, fields *byte, n int) {
+	switch t {
+	case blocks.IQ2_XXS:
+		unpackIQ2XXSSIMD(dst, packed, fields, n)
+	case blocks.IQ2_XS:
+		unpackIQ2XSSIMD(dst, packed, fields, n)
+	case blocks.IQ2_S:
+		unpackIQ2SSIMD(dst, packed, fields, n)
+	case blocks.IQ3_XXS:
+		unpackIQ3XXSSIMD(dst, packed, fields, n)
+	case blocks.IQ3_S:
+		unpackIQ3SSIMD(dst, packed, fields, n)
+	case blocks.IQ1_S:
+		unpackIQ1SSIMD(dst, packed, fields, n)
+	case blocks.IQ1_M:
+		unpackIQ1MSIMD(dst, packed, fields, n)
+	}
+}
+
 // fewDot multiplies few rows by blocks of some panels.
 func fewDot(t blocks.Type, x *blockCall) {
 	switch t {
@@ -179,3 +199,38 @@ func multiplyPairsDot(x *blockCall)
 //
 //go:noescape
 func multiplyPlainDot(x *blockCall)
+
+// unpackIQ1MSIMD is for IQ1_M. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1MSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ1SSIMD is for IQ1_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ1SSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ2SSIMD is for IQ2_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2SSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ2XSSIMD is for IQ2_XS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XSSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ2XXSSIMD is for IQ2_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ2XXSSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ3SSIMD is for IQ3_S. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3SSIMD(dst, packed, fields *byte, n int)
+
+// unpackIQ3XXSSIMD is for IQ3_XXS. It works like unpackBlockGeneric.
+//
+//go:noescape
+func unpackIQ3XXSSIMD(dst, packed, fields *byte, n int)
