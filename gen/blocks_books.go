@@ -140,6 +140,8 @@ func (b *book) entries(pair int) [2]reg.VecVirtual {
 			t.masks[i][bit] = K()
 			VPTESTMW(b.bits[bit], x, t.masks[i][bit])
 		}
+		t.clear[i] = K()
+		VPTESTNMW(b.bits[0], x, t.clear[i])
 	}
 	return t.choose(b.Bits-6, 0)
 }
@@ -150,17 +152,24 @@ type bookTree struct {
 	pair    int
 	indices [2]reg.VecVirtual
 	masks   [2][2]reg.OpmaskVirtual
+	clear   [2]reg.OpmaskVirtual // bit 6 is not set
 }
 
-// choose looks up entries from a multiple of 64 on, by 6 bits of the indices and some further ones.
+// choose looks up entries from a multiple of 128 on, by 7 bits of the indices and some further ones.
+// Words of a vector keep their index until the half of the entries comes that has theirs.
 func (t *bookTree) choose(further, from int) (x [2]reg.VecVirtual) {
-	if further == 0 {
-		low := t.load(Mem{Base: t.table, Disp: 2 * from})
-		high := t.load(Mem{Base: t.table, Disp: 2*from + panelBytes})
-		for i, indices := range t.indices {
-			x[i] = ZMM()
-			VMOVDQA32(indices, x[i])
-			VPERMI2W(high, low, x[i])
+	if further == 1 {
+		for half := range 2 {
+			at := Mem{Base: t.table, Disp: 2*from + 2*half*panelBytes}
+			low, high := t.load(at), t.load(at.Offset(panelBytes))
+			for i, indices := range t.indices {
+				mask := t.masks[i][0]
+				if half == 0 {
+					mask, x[i] = t.clear[i], ZMM()
+					VMOVDQA32(indices, x[i])
+				}
+				VPERMI2W(high, low, mask, x[i])
+			}
 		}
 		return x
 	}
@@ -377,7 +386,9 @@ func (s blockSet) unpackBook(name string, form blockForm) {
 	n, header, left := param("n"), GP64(), GP64()
 	b.w, b.table = param("packed"), param("fields")
 	VPBROADCASTQ(paramAddress("flip"), u.flip)
-	u.constants()
+	if !s.wide {
+		u.newNarrow()
+	}
 	Label("next")
 	MOVQ(b.w, header)
 	ADDQ(imm(form.Header()), b.w)
@@ -407,20 +418,8 @@ func (s blockSet) unpackBook(name string, form blockForm) {
 // bookUnpacker unpacks.
 type bookUnpacker struct {
 	*book
-	dst   reg.GPVirtual
-	flip  reg.VecVirtual
-	upper reg.OpmaskVirtual // the upper words of pairs, with 16 lanes
-}
-
-func (u *bookUnpacker) constants() {
-	if u.wide {
-		words := GP32()
-		MOVL(U32(0xaaaaaaaa), words)
-		u.upper = K()
-		KMOVD(words, u.upper)
-		return
-	}
-	u.newNarrow()
+	dst  reg.GPVirtual
+	flip reg.VecVirtual
 }
 
 // prefetch requests later inputs.
@@ -469,8 +468,10 @@ func (u *bookUnpacker) inOrder(even, odd reg.VecVirtual) [2]reg.VecVirtual {
 	VPSLLD(Imm(16), odd, first)
 	VPSRLD(Imm(16), even, second)
 	if u.wide {
-		VPBLENDMW(first, even, u.upper, first)
-		VPBLENDMW(odd, second, u.upper, second)
+		upper := K()
+		KMOVD(u32(0xaaaaaaaa), upper)
+		VPBLENDMW(first, even, upper, first)
+		VPBLENDMW(odd, second, upper, second)
 	} else {
 		VPBLENDW(Imm(0xaa), first, even, first)
 		VPBLENDW(Imm(0xaa), odd, second, second)
