@@ -27,7 +27,8 @@ const (
 	// Of few rows; of many they are minima and halves.
 	offsetSums = blockSums(blocks.Offset) // d, and m that is added
 	scaledSums = blockSums(blocks.Scaled) // d and the scale
-	oddSums    = blockSums(blocks.Odd)    // as halvesSums
+	singleSums = blockSums(blocks.Single) // as halvesSums
+	oddSums    = blockSums(blocks.Odd)    // likewise
 )
 
 // vectors is how many vectors of scales there are after unpacked bytes.
@@ -50,7 +51,8 @@ var multiplyKernels = []struct {
 }{
 	{"multiplyPlainDot", []blockSums{plainSums}, []int{4, 1}},
 	{"multiplyMinimaDot", []blockSums{minimaSums, offsetSums}, []int{4}},
-	{"multiplyHalvesDot", []blockSums{halvesSums, scaledSums, oddSums}, []int{2, 1}},
+	{"multiplyHalvesDot", []blockSums{halvesSums, scaledSums, singleSums,
+		oddSums}, []int{2, 1}},
 	{"multiplyPairsDot", []blockSums{pairsSums}, []int{2, 1}},
 	{"multiplyFloatsDot", []blockSums{floatsSums}, []int{4, 1}},
 }

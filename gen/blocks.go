@@ -15,7 +15,8 @@ import (
 const blockUnpacked = 32 * panel
 
 var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, offsetSums: 2,
-	scaledSums: 2, pairsSums: 3, floatsSums: 2, oddSums: 3}
+	scaledSums: 2, pairsSums: 3, floatsSums: 2, singleSums: 3,
+	oddSums: 3}
 
 // apart reports whether sums of halves meet as floats.
 func (s blockSums) apart() bool { return s == halvesSums || s == oddSums }
@@ -53,7 +54,10 @@ func blockKernels() {
 // two. Only the sums of most types have tiles of more than 8 rows: the others are a few per cent
 // slower without, and shorter. Callers have multiples of 4 rows; blocks_few.go handles the rest.
 func (s blockSums) sizes() tileSizes {
-	if s == oddSums { // which no kernel of few rows has
+	switch s { // which not all CPUs have kernels of few rows for
+	case singleSums:
+		return tileSizes{1, 4, 8, 12}
+	case oddSums:
 		return tileSizes{1, 4, 8}
 	}
 	if s == plainSums || s == minimaSums {
@@ -207,7 +211,7 @@ func (t *blockTile) block(w reg.Register) {
 	default:
 		t.products(w, 0, 8, blockRowStart)
 		t.floats()
-		if t.sums == scaledSums {
+		if t.sums == scaledSums || t.sums == singleSums {
 			scale := t.free()[1]
 			VMOVUPS(t.scales(w, 1), scale)
 			for i := range t.rows {

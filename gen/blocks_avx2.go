@@ -30,7 +30,7 @@ type blockSums8 struct {
 // are several words. Callers have multiples of it; blocks_few.go handles the rest.
 func (s *blockSums8) sizes() tileSizes {
 	switch {
-	case s.sums == oddSums && s.words == 1:
+	case s.sums == singleSums, s.sums == oddSums && s.words == 1:
 		return tileSizes{1, 4}
 	case s.sums == oddSums:
 		return tileSizes{1, 3}
@@ -180,7 +180,7 @@ func (t *blockTile8) dotProducts(w reg.Register) {
 				VFMADD213PS(t.word(i, v), scale, t.acc(i, v)) // an integer below 2²⁴
 			}
 		}
-	case plainSums, scaledSums:
+	case plainSums, scaledSums, singleSums:
 		t.dots(w, 0, 8, blockRowStart)
 	default:
 		t.dots(w, 0, 8, 0)
@@ -328,10 +328,13 @@ func (t *blockTile8) signed(w reg.Register) {
 func (t *blockTile8) add(w reg.Register, half int) {
 	free := t.afterwards()
 	a, x, y := free[0], free[1], free[2]
-	ofMinima := t.words == 0 && t.sums == minimaSums
-	if ofMinima {
+	pairs := map[blockSums]int{minimaSums: 2, singleSums: 1}[t.sums] // where scales are pairs
+	if t.words > 0 {
+		pairs = 0
+	}
+	if pairs > 0 {
 		for v, scale := range free[4:6] {
-			t.scale(w, 2, v, scale)
+			t.scale(w, pairs, v, scale)
 		}
 	}
 	for i := range t.rows {
@@ -345,7 +348,7 @@ func (t *blockTile8) add(w reg.Register, half int) {
 			switch {
 			case t.sums == scaledSums:
 				VMULPS(t.scales(w, 1, v), sum, sum) // exact
-			case ofMinima:
+			case pairs > 0:
 				VMULPS(free[4+v], sum, sum) // exact
 			}
 			VMULPS(t.scales(w, half, v), a, x)

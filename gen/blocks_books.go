@@ -155,8 +155,8 @@ type bookTree struct {
 	clear   [2]reg.OpmaskVirtual // bit 6 is not set
 }
 
-// choose looks up entries from a multiple of 128 on, by 7 bits of the indices and some further ones.
-// Words of a vector keep their index until the half of the entries comes that has theirs.
+// choose looks up entries from a multiple of 128 on, by 7 bits of the indices and some more. Words
+// of a vector keep their index until the half of the entries comes that has theirs.
 func (t *bookTree) choose(further, from int) (x [2]reg.VecVirtual) {
 	if further == 1 {
 		for half := range 2 {

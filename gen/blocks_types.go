@@ -23,7 +23,9 @@ const (
 	// d, dmin, pairs of minima; the bytes are multiplied by their scales
 	pairsSums  = blockSums(blocks.Pairs)
 	floatsSums = blockSums(blocks.Floats) // d of each half
-	oddSums    = blockSums(blocks.Odd)    // as halvesSums, of bytes with 128 added, or with sign
+	// As scaledSums and as halvesSums, of bytes with 128 added, or with sign; both with two scales.
+	singleSums = blockSums(blocks.Single)
+	oddSums    = blockSums(blocks.Odd)
 )
 
 // multiplyVNNI are products of many rows by unpacked blocks with VNNI. Tiles of AMX are in
@@ -39,6 +41,7 @@ var multiplyVNNI = []struct {
 	{scaledSums, "multiplyScaledVNNIAVX512", "multiplyScaledVNNISIMD"},
 	{pairsSums, "multiplyPairsVNNIAVX512", "multiplyPairsVNNISIMD"},
 	{floatsSums, "multiplyFloatsVNNIAVX512", "multiplyFloatsVNNISIMD"},
+	{singleSums, "multiplySingleVNNIAVX512", "multiplySingleVNNISIMD"},
 	{oddSums, "multiplyOddVNNIAVX512", "multiplyOddVNNISIMD"},
 }
 
@@ -281,6 +284,9 @@ func multiplyAVX2Of(t blocks.Type) *blockSums8 {
 			largest *= 15 // their scales
 		}
 		most = wordsFor(largest)
+	}
+	if f.sums == singleSums {
+		f.sums = oddSums
 	}
 	for i, k := range multiplyAVX2 {
 		if k.sums == f.sums && k.words <= most {

@@ -14,7 +14,8 @@
 //	Halves   d as F16; 16 scales of the first half of the inputs and 16 of the second
 //	Pairs    d and dmin as F16; 16 bytes of each half, each a scale below a minimum
 //	Floats   16 scales of each half
-//	Odd      d as F16; the scales lie with the codes
+//	Single   d as F16; the scale lies with the codes
+//	Odd      d as F16; the scales of both halves lie with the codes
 //
 // Scales are the factors of d, without an offset. Codes are words of four bytes; word i of output c
 // is at 4·(16·i + c), so four consecutive inputs are adjacent, as in groups of I8. [Codes] says

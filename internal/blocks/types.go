@@ -68,12 +68,14 @@ const (
 	Halves                // d, and signed scales of each 16 inputs
 	Pairs                 // d and dmin; for each 16 inputs a scale below a minimum, of 4 bits each
 	Floats                // no halves; for each 16 inputs d itself, a number of 8 bits
-	Odd                   // d, and odd scales of each 16 inputs, which lie with the codes
+	Single                // d, and an odd scale, which lies with the codes
+	Odd                   // likewise of each 16 inputs
 )
 
 // scalings has the numbers of halves for all inputs and of bytes for 32 inputs, for an output.
 var scalings = [...]struct{ halves, bytes int }{One: {1, 0}, Offset: {2, 0}, Scaled: {1, 1},
-	Minima: {2, 2}, Halves: {1, 2}, Pairs: {2, 2}, Floats: {0, 2}, Odd: {1, 0}}
+	Minima: {2, 2}, Halves: {1, 2}, Pairs: {2, 2}, Floats: {0, 2}, Single: {1, 0},
+	Odd: {1, 0}}
 
 // Levels are the values of codes of four bits.
 type Levels [16]int8
@@ -152,17 +154,17 @@ var types = [...]Traits{
 		At: Offsets{Codes: 2}, InOrder: true},
 	Q2_0: {Name: "Q2_0", Inputs: 64, Bytes: 18, Packed: 288, Codes: TwoBits, Less: 1,
 		At: Offsets{Codes: 2}, InOrder: true},
-	IQ2_XXS: {Name: "IQ2_XXS", Inputs: 256, Bytes: 66, Packed: 1120, Codes: Indices, Scaling: Odd,
+	IQ2_XXS: {Name: "IQ2_XXS", Inputs: 256, Bytes: 66, Packed: 1120, Codes: Indices, Scaling: Single,
 		Book: bookOfIQ2XXS, At: Offsets{Codes: 2}},
 	IQ2_XS: {Name: "IQ2_XS", Inputs: 256, Bytes: 74, Packed: 1248, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ2XS, At: Offsets{Codes: 2, Scales: 66}},
 	IQ2_S: {Name: "IQ2_S", Inputs: 256, Bytes: 82, Packed: 1312, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ2S, At: Offsets{Codes: 2, Scales: 74, Upper: 66}},
-	IQ3_XXS: {Name: "IQ3_XXS", Inputs: 256, Bytes: 98, Packed: 1632, Codes: Indices, Scaling: Odd,
+	IQ3_XXS: {Name: "IQ3_XXS", Inputs: 256, Bytes: 98, Packed: 1632, Codes: Indices, Scaling: Single,
 		Book: bookOfIQ3XXS, At: Offsets{Codes: 2, Scales: 66}},
-	IQ3_S: {Name: "IQ3_S", Inputs: 256, Bytes: 110, Packed: 1760, Codes: Indices, Scaling: Odd,
+	IQ3_S: {Name: "IQ3_S", Inputs: 256, Bytes: 110, Packed: 1760, Codes: Indices, Scaling: Single,
 		Book: bookOfIQ3S, At: Offsets{Codes: 2, Scales: 106, Upper: 66}},
-	IQ1_S: {Name: "IQ1_S", Inputs: 256, Bytes: 50, Packed: 800, Codes: Indices, Scaling: Odd,
+	IQ1_S: {Name: "IQ1_S", Inputs: 256, Bytes: 50, Packed: 800, Codes: Indices, Scaling: Single,
 		Book: bookOfIQ1S, At: Offsets{Codes: 2, Upper: 34}},
 	IQ1_M: {Name: "IQ1_M", Inputs: 256, Bytes: 56, Packed: 928, Codes: Indices, Scaling: Odd,
 		Book: bookOfIQ1M, At: Offsets{Scales: 48, Upper: 32}},

@@ -82,5 +82,6 @@ func TypeName(t blocks.Type) string { return "blocks." + t.String() }
 func ScalingName(s blocks.Scaling) string {
 	return "blocks." + [...]string{blocks.One: "One", blocks.Offset: "Offset", blocks.Scaled: "Scaled",
 		blocks.Minima: "Minima", blocks.Halves: "Halves", blocks.Pairs: "Pairs",
-		blocks.Floats: "Floats", blocks.Odd: "Odd"}[s]
+		blocks.Floats: "Floats", blocks.Single: "Single",
+		blocks.Odd: "Odd"}[s]
 }

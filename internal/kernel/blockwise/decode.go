@@ -40,7 +40,7 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 		}
 		to := dst[i*blocks.Inputs*panel:][:blocks.Inputs*panel]
 		narrow.WidenIntegers(&to[0], &bytes[i%chunk*size], blocks.Inputs, 4*panel)
-		if of.Scaling == blocks.Odd {
+		if of.Codes == blocks.Indices {
 			x.applyOdd(isa, to, bytes[i%chunk*size+unpackedBytes:])
 			continue
 		}

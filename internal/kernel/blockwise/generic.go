@@ -30,7 +30,7 @@ func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output 
 	scale := func(i int) byte { return part[i*panel+output] }
 	both := func(n int32) [2]int32 { return [2]int32{n, n} }
 	*x = weights{scales: both(1)}
-	if of.Scaling == blocks.Odd {
+	if of.Codes == blocks.Indices {
 		x.setNumbers(of, part, output, f32.FromF16(half(0)))
 		return
 	}

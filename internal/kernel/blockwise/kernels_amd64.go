@@ -23,7 +23,7 @@ func avxVNNI(cpu *tuning.Row) bool { return !cpu.ISA.Lanes16() && cpu.DotProduct
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
 func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
-	if t.Traits().Scaling == blocks.Odd {
+	if t.Traits().Codes == blocks.Indices {
 		unpackOdd(cpu, t, dst, packed, n)
 		return
 	}
@@ -56,10 +56,10 @@ func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
 func unpackSigned(isa tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 	switch {
-	case t.Traits().Scaling == blocks.Odd && isa.Lanes16():
+	case t.Traits().Codes == blocks.Indices && isa.Lanes16():
 		unpackBooksAVX512(t, dst, packed, fieldsOf(t), n, 0)
 		return
-	case t.Traits().Scaling == blocks.Odd:
+	case t.Traits().Codes == blocks.Indices:
 		unpackBooksAVX2(t, dst, packed, fieldsOf(t), n, 0)
 		return
 	}
@@ -107,7 +107,7 @@ func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, x *blockCall) {
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep multiplies.
 func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 	switch {
-	case t.Traits().Scaling == blocks.Odd:
+	case t.Traits().Codes == blocks.Indices:
 		return 1
 	case vnni(cpu):
 		return 4
@@ -121,8 +121,8 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
-	if t.Traits().Scaling == blocks.Odd && !vnni(cpu) {
-		return false
+	if t.Traits().Codes == blocks.Indices { // more of them wait longer for entries
+		return vnni(cpu) && rows <= int(kernelsOf[t].fewAVX512)
 	}
 	return rows <= fewRows && hasProducts(cpu)
 }

@@ -65,7 +65,7 @@ func sumBlocksStep(rows *Row, scales *float32, n int) {
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
 func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 	of, size := t.Traits(), unpackedSize(t)
-	if of.Scaling == blocks.Odd {
+	if of.Codes == blocks.Indices {
 		unpackBooks(t, dst, packed, fieldsOf(t), n)
 		return
 	}

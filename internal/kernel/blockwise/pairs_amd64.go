@@ -20,7 +20,7 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 		decodePairsGeneric(t, dst, packed, n, memory.panel(n))
 		return
 	}
-	if of.Scaling == blocks.Odd {
+	if of.Codes == blocks.Indices {
 		decoded := memory.panel(n)
 		Decode(isa, t, decoded, packed, n, memory)
 		pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], decoded)

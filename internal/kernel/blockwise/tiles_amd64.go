@@ -25,7 +25,7 @@ const (
 func tileRows(cpu *tuning.Row, t blocks.Type, rows int) int {
 	s := t.Traits().Scaling
 	if !cpu.AMX || rows < cpu.MinAMXBlockRows || s == blocks.Halves || s == blocks.Floats ||
-		s == blocks.Odd {
+		s == blocks.Odd || s == blocks.Single {
 		return 0
 	}
 	return rows / rowsOfAMX * rowsOfAMX

@@ -312,6 +312,8 @@ func multiplyAVX512(s blocks.Scaling, x *blockCall) {
 		multiplyPairsVNNIAVX512(x)
 	case blocks.Floats:
 		multiplyFloatsVNNIAVX512(x)
+	case blocks.Single:
+		multiplySingleVNNIAVX512(x)
 	case blocks.Odd:
 		multiplyOddVNNIAVX512(x)
 	}
@@ -334,6 +336,8 @@ func multiplyAVXVNNI(s blocks.Scaling, x *blockCall) {
 		multiplyPairsVNNISIMD(x)
 	case blocks.Floats:
 		multiplyFloatsVNNISIMD(x)
+	case blocks.Single:
+		multiplySingleVNNISIMD(x)
 	case blocks.Odd:
 		multiplyOddVNNISIMD(x)
 	}
@@ -426,7 +430,7 @@ func scaleVectors(s blocks.Scaling) int {
 		return 4
 	case blocks.Offset, blocks.Scaled, blocks.Floats:
 		return 2
-	case blocks.Pairs, blocks.Odd:
+	case blocks.Pairs, blocks.Single, blocks.Odd:
 		return 3
 	default:
 		return 1
@@ -864,6 +868,16 @@ func multiplyScaledVNNIAVX512(x *blockCall)
 //
 //go:noescape
 func multiplyScaledVNNISIMD(x *blockCall)
+
+// multiplySingleVNNIAVX512 is for Single. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func multiplySingleVNNIAVX512(x *blockCall)
+
+// multiplySingleVNNISIMD is for Single. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func multiplySingleVNNISIMD(x *blockCall)
 
 // unpackIQ1MAVX512 is for IQ1_M. It works like unpackBlockGeneric.
 //

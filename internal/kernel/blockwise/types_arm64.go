@@ -63,7 +63,7 @@ func multiplyDot(s blocks.Scaling, x *blockCall) {
 		multiplyPlainDot(x)
 	case blocks.Minima, blocks.Offset:
 		multiplyMinimaDot(x)
-	case blocks.Halves, blocks.Scaled, blocks.Odd:
+	case blocks.Halves, blocks.Scaled, blocks.Single, blocks.Odd:
 		multiplyHalvesDot(x)
 	case blocks.Pairs:
 		multiplyPairsDot(x)
@@ -76,7 +76,7 @@ func multiplyDot(s blocks.Scaling, x *blockCall) {
 func scaleVectors(s blocks.Scaling) int {
 	switch s {
 	case blocks.Minima, blocks.Offset, blocks.Halves, blocks.Scaled,
-		blocks.Odd, blocks.Pairs:
+		blocks.Single, blocks.Odd, blocks.Pairs:
 		return 4
 	case blocks.Floats:
 		return 2
@@ -180,7 +180,7 @@ func fewXSDot(x *blockCall)
 //go:noescape
 func multiplyFloatsDot(x *blockCall)
 
-// multiplyHalvesDot is for Halves, Scaled, Odd. It works like multiplyBlocksGeneric.
+// multiplyHalvesDot is for Halves, Scaled, Single, Odd. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func multiplyHalvesDot(x *blockCall)
