@@ -93,6 +93,7 @@ var twins = map[string]string{
 	"narrowBF16":        "narrowGeneric",
 	"accumulatePairs":   "accumulateGeneric",
 	"roundPairs":        "roundGeneric",
+	"mergeRows":         "mergeGeneric",
 	"multiplyPairTiles": "accumulateGeneric",
 	"multiplyInt8":      "accumulateInt8Generic",
 	"multiplyTiles":     "accumulateInt8Generic",
@@ -156,6 +157,7 @@ func floatKernels() {
 	normalizeKernel()
 	normalizeAVX512Kernel()
 	mergeKernel()
+	mergeRowsAVX512Kernel()
 	mergeSumsKernel()
 	softcapKernel()
 	alibiKernel()

@@ -24,6 +24,31 @@ func mergeKernel() {
 	finish()
 }
 
+// mergeRowsAVX512Kernel is mergeKernel for rows of whole panels, each with its own factors.
+func mergeRowsAVX512Kernel() {
+	TEXT("mergeRowsAVX512", noSplit, "func(o, b, x, y *float32, rows, n int)")
+	o, b, x, y, rows, n := param("o"), param("b"), param("x"), param("y"), param("rows"), param("n")
+	left, fx, fy := GP64(), ZMM(), ZMM()
+	Label("row")
+	VBROADCASTSS(Mem{Base: x}, fx)
+	VBROADCASTSS(Mem{Base: y}, fy)
+	MOVQ(n, left)
+	Label("panel")
+	v := ZMM()
+	VMULPS(Mem{Base: b}, fy, v)
+	VFMADD231PS(Mem{Base: o}, fx, v)
+	VMOVUPS(v, Mem{Base: o})
+	ADDQ(imm(panelBytes), o)
+	ADDQ(imm(panelBytes), b)
+	SUBQ(imm(panel), left)
+	JNE(LabelRef("panel"))
+	ADDQ(Imm(4), x)
+	ADDQ(Imm(4), y)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}
+
 // newMaximum is top = max(a, b) + 0, a NaN b not counting, and base = top, or 0 if top is −Inf;
 // masked has ones there.
 func newMaximum(a, b reg.VecVirtual) (top, base, masked reg.VecVirtual) {

@@ -22,7 +22,9 @@ func pairKernels() {
 	roundPairsKernel()
 	putGroupsKernel()
 	ofPanelKernel()
+	ofPanelAVX512Kernel()
 	weighPairsKernel()
+	weighPairsAVX512Kernel()
 }
 
 const (

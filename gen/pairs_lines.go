@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Sums over pairs whose inputs do not lie in pairs but in lines, as caches and views have them:
-// each is made float32 and rounded to bfloat16 when it is read, which for few rows is faster than
-// panels of pairs that are made first.
+// Sums over pairs whose inputs do not lie in pairs but in lines, as caches and views have them: each
+// is made float32 and rounded to bfloat16 when it is read, which for few rows is faster than to
+// make panels of pairs first.
 
 // pairLines is how the inputs of panels lie.
 type pairLines struct {
@@ -104,10 +104,7 @@ func (t *pairProgram) line(v, u, odd int, to, spare reg.VecPhysical) {
 // after the point, then times the power of 2.
 func (t *pairProgram) round(v, spare reg.VecPhysical) {
 	if t.wide {
-		VGETEXPPS(v, spare)
-		VGETMANTPS(Imm(0), v, v)
-		VRNDSCALEPS(Imm(7<<4|8), v, v)
-		VSCALEFPS(spare, v, v)
+		roundMantissa(v, spare)
 		return
 	}
 	nan := t.kept(1)
@@ -121,4 +118,12 @@ func (t *pairProgram) round(v, spare reg.VecPhysical) {
 	VPANDN(spare, nan, spare)
 	VPADDD(v, spare, v)
 	VPAND(u32(bitsUpper), v, v)
+}
+
+// roundMantissa rounds 16 numbers to bfloat16, if they are not subnormal.
+func roundMantissa(v, spare reg.Register) {
+	VGETEXPPS(v, spare)
+	VGETMANTPS(Imm(0), v, v)
+	VRNDSCALEPS(Imm(7<<4|8), v, v)
+	VSCALEFPS(spare, v, v)
 }

@@ -8999,6 +8999,26 @@ tail7:
 end7:
 	VZEROUPPER; RET
 
+// mergeRowsAVX512 works like mergeGeneric.
+// func mergeRowsAVX512(o *float32, b *float32, x *float32, y *float32, rows int, n int)
+// Requires: AVX, AVX512F
+TEXT ·mergeRowsAVX512(SB), NOSPLIT, $0-48
+	MOVQ o+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ n+40(FP), DI
+
+row:
+	VBROADCASTSS (DX), Z0; VBROADCASTSS (BX), Z1; MOVQ DI, R8
+
+panel:
+	VMULPS (CX), Z1, Z2; VFMADD231PS (AX), Z0, Z2; VMOVUPS Z2, (AX); ADDQ $0x40, AX; ADDQ $0x40, CX
+	SUBQ $0x10, R8; JNE panel
+	ADDQ $4, DX; ADDQ $4, BX; DECQ SI; JNE row
+	VZEROUPPER; RET
+
 // mergeSumsSIMD works like mergeSumsGeneric.
 // func mergeSumsSIMD(m *float32, l *float32, m2 *float32, l2 *float32, x *float32, y *float32, n int, c float32)
 // Requires: AVX, AVX2, FMA3

@@ -424,9 +424,15 @@ func MergeRows(isa tuning.ISA, o, b, x, y []float32, n int) {
 	operand.Reads(b, len(x)*n)
 	step := kernel.CallElements / n
 	for first := 0; first < len(x); first = kernel.NextPiece(first, step, len(x)) {
-		for r := first; r < min(first+step, len(x)); r++ {
-			mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
-		}
+		end := min(first+step, len(x))
+		mergeRows(isa, o[first*n:], b[first*n:], x[first:end], y[first:end], n)
+	}
+}
+
+// mergeEach is MergeRows of checked operands, row by row.
+func mergeEach(o, b, x, y []float32, n int) {
+	for r := range x {
+		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
 	}
 }
 

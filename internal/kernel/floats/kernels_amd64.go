@@ -276,3 +276,17 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 func softmaxScaledSIMD(s, m, l, alpha, keyScales, scales *float32, c float32) (masked bool)
 
 // In integers.
+
+// mergeRowsAVX512 merges rows of whole panels. It works like mergeGeneric.
+//
+//go:noescape
+func mergeRowsAVX512(o, b, x, y *float32, rows, n int)
+
+// mergeRows is MergeRows of checked operands.
+func mergeRows(isa tuning.ISA, o, b, x, y []float32, n int) {
+	if isa.Lanes16() && n%kernel.Panel == 0 {
+		mergeRowsAVX512(&o[0], &b[0], &x[0], &y[0], len(x), n)
+		return
+	}
+	mergeEach(o, b, x, y, n)
+}

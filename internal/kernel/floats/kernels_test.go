@@ -133,6 +133,20 @@ var kernelTests = []kerneltest.KernelTest{
 		Merge(kerneltest.Tuned.ISA, got, b, x, y)
 		mergeGeneric(want, b, x, y)
 	}),
+	kerneltest.Compare("mergeRows", []kerneltest.Dim{kerneltest.Size("rows", 1, 9, 20),
+		kerneltest.Size("n", 1, 99, 300), kerneltest.Size("panels", 0, 3, 9)},
+		func(c *kerneltest.Trial, n []int) {
+			rows, n1 := n[0], n[1]
+			if n[2] > 0 {
+				n1 = n[2] * kernel.Panel
+			}
+			b, x, y := c.Input(rows*n1), c.Factors(rows), c.Factors(rows)
+			got, want := c.Results(rows * n1)
+			MergeRows(kerneltest.Tuned.ISA, got, b, x, y, n1)
+			for r := range rows {
+				mergeGeneric(want[r*n1:][:n1], b[r*n1:][:n1], x[r], y[r])
+			}
+		}),
 	kerneltest.Compare("mergeSums", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		m, mWant, l, lWant := c.RunningState(n[0])
 		m2, _, l2, _ := c.RunningState(n[0])
@@ -370,6 +384,7 @@ func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }
 func FuzzNormalize(f *testing.F)        { fuzzKernel(f, "normalize") }
 func FuzzMerge(f *testing.F)            { fuzzKernel(f, "merge") }
+func FuzzMergeRows(f *testing.F)        { fuzzKernel(f, "mergeRows") }
 func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }

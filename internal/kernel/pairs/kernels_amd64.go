@@ -102,6 +102,10 @@ func ofPanel(isa tuning.ISA, dst []uint16, x []float32) {
 		ofPanelGeneric(dst, x)
 		return
 	}
+	if isa.Lanes16() {
+		ofPanelAVX512(&dst[0], &x[0], len(dst))
+		return
+	}
 	ofPanelSIMD(&dst[0], &x[0], len(x))
 }
 
@@ -109,6 +113,11 @@ func ofPanel(isa tuning.ISA, dst []uint16, x []float32) {
 //
 //go:noescape
 func ofPanelSIMD(dst *uint16, x *float32, n int)
+
+// ofPanelAVX512 is ofPanelSIMD with 16 lanes.
+//
+//go:noescape
+func ofPanelAVX512(dst *uint16, x *float32, n int)
 
 // weigh is Weigh of checked operands.
 func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
@@ -118,7 +127,12 @@ func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
 	}
 	const most = kernel.CallElements / kernel.Block
 	for r := 0; r < rows; r = kernel.NextPiece(r, most, rows) {
-		weighPairsSIMD(&p[r*kernel.Block], &l[r], &before[r], &alpha[r], min(most, rows-r))
+		at, n := &p[r*kernel.Block], min(most, rows-r)
+		if isa.Lanes16() {
+			weighPairsAVX512(at, &l[r], &before[r], &alpha[r], n)
+		} else {
+			weighPairsSIMD(at, &l[r], &before[r], &alpha[r], n)
+		}
 	}
 }
 
@@ -126,6 +140,11 @@ func weigh(isa tuning.ISA, p, l, before, alpha []float32, rows int) {
 //
 //go:noescape
 func weighPairsSIMD(p, l, before, alpha *float32, rows int)
+
+// weighPairsAVX512 is weighPairsSIMD with 16 lanes.
+//
+//go:noescape
+func weighPairsAVX512(p, l, before, alpha *float32, rows int)
 
 // accumulateLinesBF16SIMD adds sums of lines of BF16. It works like
 // accumulateGeneric.

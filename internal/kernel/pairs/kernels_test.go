@@ -70,11 +70,17 @@ func tryWeigh(c *kerneltest.Trial, n []int) {
 			if x[i] = float32(math.Abs(float64(x[i]))); c.IntN(4) == 0 {
 				x[i] = math.Float32frombits(math.Float32bits(0x1p-60) - 0x10000 + uint32(c.IntN(0x20000)))
 			}
+			if c.IntN(9) == 0 { // of a hidden key
+				x[i] = math.Float32frombits(kernel.NegZero)
+			}
 		}
 		return x
 	}
 	got, want := c.Results(n[0] * kernel.Block)
-	copy(want, p(got))
+	if p(got); c.IntN(9) == 0 {
+		got[c.IntN(len(got))] = math.Float32frombits(math.MaxUint32)
+	}
+	copy(want, got)
 	l, lWant := c.Results(n[0])
 	before, alpha := c.Factors(n[0]), c.Factors(n[0])
 	Weigh(kerneltest.Tuned.ISA, got, l, before, alpha, n[0])
