@@ -84,45 +84,71 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 }
 
 // prefetchPairs puts the bias that is read next at the front of the queue, which is much memory:
-// the tile's, or the next tile's if the tile's was read already. Rows of Distance.Query are as
-// much. Without a bias it is the tile's mask for the next block.
+// the tile's, or the next tile's if the tile's was read already. Rows of Distance are as much.
+// Without a bias it is the tile's mask for the next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	row, first := c.row+t.row, b.first+Block
-	bias := &p.bias
-	if x := &p.distant.Query; bias.Data == nil && x.SL > 0 && p.parents == nil {
-		bias = x
-	}
+	distant := p.bias.Data == nil && p.parents == nil && max(p.distant.Query.SL, p.distant.Key.SL) > 0
 	switch {
-	case t.asks && bias.Data != nil:
+	case p.bias.Data == nil && !distant:
+		if p.mask.Data == nil {
+			return
+		}
+	case t.asks:
 		first = b.first
-	case bias.Data != nil:
+	default:
 		if row += t.rows; t.row+t.rows < c.rows {
 			first = b.first
 		} else {
 			row = c.row
 		}
-	case p.mask.Data == nil:
-		return
 	}
 	if c.rows <= inPlaceRows || first >= c.hi || c.apart || p.listed {
 		return
 	}
 	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)
+	runs := w.queue.Runs[:0:kernel.PairRuns]
 	heads := min(p.group, all, kernel.PairRuns)
+	if distant {
+		heads = min(heads, kernel.PairRuns/2)
+	}
 	for r := range heads {
 		h, i, rows := p.ofHead(c.kv, row, all, r)
-		at := &w.queue.Runs[kernel.PairRuns-heads+r]
-		if bias.Data != nil {
-			from := c.base + first
-			if bias != &p.bias {
-				near := w.buckets.From(first-c.position-i, keys)
-				from = int(min(near[0], near[keys-1]))
-			}
-			*at = kernel.PrefetchRunOf(&tuned, bias.Data, bias.offset(c.b, h, i)+from, bias.SL, rows, keys)
+		if distant {
+			runs = w.distantRuns(runs, p, c, h, i, rows, first, keys)
+		} else if x := &p.bias; x.Data != nil {
+			runs = appendRun(runs, x, x.offset(c.b, h, i)+c.base+first, x.SL, rows, keys)
 		} else {
-			*at = kernel.PrefetchRunOf(&tuned, p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first,
-				p.mask.SL, rows, keys)
+			x := &p.mask
+			runs = append(runs, kernel.PrefetchRunOf(&tuned, x.Data, x.offset(c.b, h, i)+c.base+first, x.SL,
+				rows, keys))
 		}
 	}
-	w.queue.Start(kernel.PairRuns-heads, kernel.PairEvery)
+	at := kernel.PairRuns - len(runs)
+	copy(w.queue.Runs[at:], runs)
+	w.queue.Start(at, kernel.PairEvery)
+}
+
+// distantRuns appends the numbers that rows of a head, from query i on, have for keys from first
+// on.
+func (w *scratch) distantRuns(runs []kernel.PrefetchRun, p *plan, c *chunk, h, i, rows, first,
+	keys int) []kernel.PrefetchRun {
+	d := first - c.position - i
+	if x := &p.distant.Query; x.SL > 0 {
+		at, width, drift := w.buckets.Span(d, keys, rows, -1)
+		runs = appendRun(runs, x, x.offset(c.b, h, i)+at, x.SL+drift, rows, width)
+	}
+	if x := &p.distant.Key; x.SL > 0 {
+		at, width, drift := w.buckets.Span(d-rows+1, rows, keys, 1)
+		runs = appendRun(runs, x, x.offset(c.b, h, c.base+first)+at, x.SL+drift, keys, width)
+	}
+	return runs
+}
+
+// appendRun appends n rows of a view, stride apart, of width elements each.
+//
+//go:noinline
+func appendRun(runs []kernel.PrefetchRun, x *Tensor, at, stride, n,
+	width int) []kernel.PrefetchRun {
+	return append(runs, kernel.PrefetchRunOf(&tuned, x.Data, at, stride, n, width))
 }

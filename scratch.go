@@ -90,7 +90,8 @@ func (w *scratch) fit(p *plan) {
 	if p.biased && (p.listed || !p.distant.none()) {
 		most := Block + p.headsPerChunk*p.chunkRows
 		w.biases = grow(w.biases, max(biasRows*Block, most))
-		w.buckets.Fit(&p.near, p.distant.Buckets, most)
+		x := &p.distant
+		w.buckets.Fit(&p.near, x.Buckets, most, max(x.Query.D, x.Key.D), p.lq*p.lk)
 	}
 	if p.bfloat16 {
 		w.pairs.fit(p, w.fitted.scores)
@@ -108,7 +109,7 @@ func (w *scratch) fit(p *plan) {
 
 // biasRows is how many rows of a tile have biases in scratch: so many that the L1 cache holds
 // them.
-const biasRows = 8
+const biasRows = 16
 
 // grow grows all memory to the sizes of a plan.
 func (w *scratch) grow(p *plan, want sizes) {

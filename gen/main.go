@@ -80,7 +80,7 @@ var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
 
 var twins = map[string]string{
 	"addGathered":       "addDistantGeneric",
-	"addNearRows":       "addDistantGeneric",
+	"setNearRows":       "addDistantGeneric",
 	"addNearColumns":    "addDistantGeneric",
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
@@ -163,7 +163,7 @@ func floatKernels() {
 	alibiKernel()
 	addBiasKernel()
 	addGatheredKernel()
-	addNearRowsKernel()
+	setNearRowsKernel()
 	addNearColumnsKernel()
 	maskBiasKernel()
 	maskKeysKernel()

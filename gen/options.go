@@ -89,53 +89,52 @@ func addGatheredKernel() {
 	finish()
 }
 
-// addNearRowsKernel is addGatheredKernel for rows with tables of their own whose indices rise, or
-// fall, by at most 1: then 8 numbers are loaded at once, and put in order. From one row to the next
-// the indices begin one earlier.
-func addNearRowsKernel() {
-	TEXT("addNearRowsSIMD", noSplit,
-		"func(dst, table *float32, index *int32, rows, stride, n, width int)")
-	dst, table, index, rows := param("dst"), param("table"), param("index"), param("rows")
-	stride, most, n, to, from := param("stride"), param("width"), GP64(), GP64(), GP64()
-	SUBQ(imm(lanes), most) // the last 8 numbers begin here
+// setNearRowsKernel sets rows to numbers of tables of their own, by orders of indices. From one row
+// to the next the orders begin one earlier.
+func setNearRowsKernel() {
+	TEXT("setNearRowsSIMD", noSplit, "func(dst, table *float32, orders *uint64, rows, stride, n int)")
+	dst, table, orders, rows := param("dst"), param("table"), param("orders"), param("rows")
+	stride, n, to, from, shifts := param("stride"), GP64(), GP64(), GP64(), YMM()
+	VMOVDQU(shiftOfLane(), shifts)
 	Label("row")
 	Load(Param("n"), n)
 	MOVQ(dst, to)
-	MOVQ(index, from)
+	MOVQ(orders, from)
 	eachVector(n, func(mask reg.VecVirtual) {
-		if mask == nil {
-			addLanes(to, nearby(table, from, 0, most), nil)
-			return
-		}
-		at := YMM()
-		loadLanes(Mem{Base: from}, mask, at)
-		addLanes(to, gathered(table, at, mask), mask)
-	}, advanceVector(to, from))
+		storeLanes(inOrder(table, from, 0, shifts), mask, Mem{Base: to})
+	}, func() {
+		ADDQ(imm(vector), to)
+		ADDQ(imm(lanes*orderBytes), from)
+	})
 	ADDQ(U32(blockBytes), dst)
 	LEAQ(Mem{Base: table, Index: stride, Scale: 4}, table)
-	SUBQ(Imm(4), index)
+	SUBQ(Imm(orderBytes), orders)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	finish()
 }
 
-// addNearColumnsKernel is addNearRowsKernel with tables of keys: for each of 8 keys, the numbers of
-// 8 rows, the last row first, are loaded at once, put in order and transposed.
+// addNearColumnsKernel adds to rows numbers of tables of keys, or with set replaces them: for each
+// of 8 keys, the numbers of 8 rows, the last row first, are loaded at once, put in order and
+// transposed.
 func addNearColumnsKernel() {
 	TEXT("addNearColumnsSIMD", noSplit,
-		"func(dst, table *float32, index *int32, rows, pitch, n, width int)")
-	dst, table, index, rows := param("dst"), param("table"), param("index"), param("rows")
-	pitch, most, n, to := param("pitch"), param("width"), param("n"), GP64()
-	SUBQ(imm(lanes), most)
+		"func(dst, table *float32, orders *uint64, rows, pitch, n int, set bool)")
+	dst, table, orders, rows := param("dst"), param("table"), param("orders"), param("rows")
+	pitch, n, to, kept, shifts := param("pitch"), param("n"), GP64(), keptUnlessSet(), YMM()
+	VMOVDQU(shiftOfLane(), shifts)
 	Label("square")
 	var keys [lanes]reg.VecVirtual
 	for k := range keys {
-		keys[k] = nearby(table, index, 4*k, most)
+		keys[k] = inOrder(table, orders, k, shifts)
 		LEAQ(Mem{Base: table, Index: pitch, Scale: 4}, table)
 	}
 	MOVQ(dst, to)
 	for r, v := range transposed8(keys) {
-		addLanes(to, v, nil)
+		sum := YMM()
+		VADDPS(Mem{Base: to}, v, sum)
+		VBLENDVPS(kept, sum, v, sum)
+		VMOVUPS(sum, Mem{Base: to})
 		if r < lanes-1 {
 			CMPQ(rows, Imm(uint64(r+1)))
 			JE(LabelRef("next"))
@@ -144,28 +143,36 @@ func addNearColumnsKernel() {
 	}
 	Label("next")
 	ADDQ(imm(vector), dst)
-	ADDQ(imm(vector), index)
+	ADDQ(imm(lanes*orderBytes), orders)
 	SUBQ(imm(lanes), n)
 	JNE(LabelRef("square"))
 	finish()
 }
 
-// nearby returns the numbers of a table at 8 indices that are within 8 of each other.
-func nearby(table, index reg.GPVirtual, disp int, most reg.GPVirtual) (v reg.VecVirtual) {
-	first, last, begin, at := GP64(), GP64(), XMM(), YMM()
+// orderBytes is the size of an Order: four bytes are where 8 numbers begin, and four their nibbles.
+const orderBytes = 8
+
+func shiftOfLane() Mem { return wordTable("shiftOfLane", 0, 4, 8, 12, 16, 20, 24, 28) }
+
+// inOrder returns the numbers of a table at the indices of order i.
+func inOrder(table, orders reg.GPVirtual, i int, shifts reg.VecVirtual) (v reg.VecVirtual) {
+	first := GP64()
 	v = YMM()
-	MOVLQSX(Mem{Base: index, Disp: disp}, first)
-	MOVLQSX(Mem{Base: index, Disp: disp + vector - 4}, last)
-	for _, other := range []reg.GPVirtual{last, most} {
-		CMPQ(other, first)
-		CMOVQLT(other, first)
-	}
-	VMOVD(first.As32(), begin)
-	VPBROADCASTD(begin, v)
-	VMOVDQU(Mem{Base: index, Disp: disp}, at)
-	VPSUBD(v, at, at)
-	VPERMPS(Mem{Base: table, Index: first, Scale: 4}, at, v)
+	MOVL(Mem{Base: orders, Disp: i * orderBytes}, first.As32())
+	VPBROADCASTD(Mem{Base: orders, Disp: i*orderBytes + 4}, v)
+	VPSRLVD(shifts, v, v) // of each lane VPERMPS reads three bits
+	VPERMPS(Mem{Base: table, Index: first, Scale: 4}, v, v)
 	return v
+}
+
+// keptUnlessSet returns a mask of no lanes with the argument set, else of all lanes.
+func keptUnlessSet() reg.VecVirtual {
+	set, low, mask := GP32(), XMM(), YMM()
+	Load(Param("set"), set)
+	DECL(set)
+	VMOVD(set, low)
+	VPBROADCASTD(low, mask)
+	return mask
 }
 
 // transposed8 returns the columns of 8 rows, the last one first.

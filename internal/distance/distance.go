@@ -109,28 +109,49 @@ func hides(isa tuning.ISA, x *views.Tensor) bool {
 // Buckets holds the buckets of all distances of a call, with some more on both sides, in scratch.
 type Buckets struct {
 	at          []int32
+	orders      []uint64 // of at, as floats.SetOrders has them, if there are any
 	reach, more int
 }
 
 // before is how many distances before those of the first row others begin.
 const before = floats.DistantRows - 1
 
-// Fit looks the buckets of a call up, for up to keys keys at once.
-func (x *Buckets) Fit(of *Numbers, buckets []int32, keys int) {
+// Fit looks the buckets of a call up, for up to keys keys at once. width is how many numbers rows
+// have, pairs how many numbers the call looks up for a head.
+func (x *Buckets) Fit(of *Numbers, buckets []int32, keys, width, pairs int) {
 	more := before + keys
 	x.reach, x.more = of.reach, more
 	x.at = kernel.Grow(x.at, 2*(x.reach+more)+1)
-	for i := range x.at[:2*(x.reach+more)+1] {
-		at := min(max(i-more, 0), 2*x.reach)
-		if x.at[i] = int32(at); buckets != nil {
-			x.at[i] = buckets[at]
+	at := x.at[:2*(x.reach+more)+1]
+	for i := range at {
+		d := min(max(i-more, 0), 2*x.reach)
+		if at[i] = int32(d); buckets != nil {
+			at[i] = buckets[d]
 		}
+	}
+	x.orders = x.orders[:0]
+	if n := len(at) - before; of.even && width >= 8 && pairs >= 8*n {
+		x.orders = kernel.Grow(x.orders, n)[:n]
+		floats.SetOrders(x.orders, at, width)
 	}
 }
 
 // From returns the buckets of n distances from d on.
-func (x *Buckets) From(d, n int) []int32 {
-	return x.at[min(max(d, -x.reach-x.more), x.reach+1)+x.reach+x.more:][:n]
+func (x *Buckets) From(d, n int) []int32 { return x.at[x.place(d):][:n] }
+
+// place returns where distances from d on are.
+func (x *Buckets) place(d int) int {
+	return min(max(d, -x.reach-x.more), x.reach+1) + x.reach + x.more
+}
+
+// Span returns the first element of a table's row that n distances from d on read, how many there
+// are, and by how much the first one moves from one row to the next, for which distances move by
+// step.
+func (x *Buckets) Span(d, n, rows, step int) (first, width, drift int) {
+	a, b := x.From(d, n), x.From(d+step*(rows-1), n)
+	first, last := int(min(a[0], a[n-1])), int(min(b[0], b[n-1]))
+	width = 1 + max(int(max(a[0], a[n-1]))-first, int(max(b[0], b[n-1]))-last)
+	return first, width, (last - first) / max(1, rows-1)
 }
 
 // Tables are the rows of numbers that some rows of queries and keys have, from the first ones on.
@@ -144,11 +165,18 @@ type Tables struct {
 // Set sets up to DistantRows rows of dst, Block apart, to the numbers of consecutive queries and n
 // consecutive keys; d is the distance of the first ones.
 func (x *Buckets) Set(isa tuning.ISA, of *Numbers, dst []float32, from *Tables, rows, n, d int) {
-	index := x.From(d-before, before+n)
-	if clear(dst[:(rows-1)*kernel.Block+n]); from.Query != nil {
-		floats.AddDistant(isa, dst, from.Query, index, rows, from.Stride, 0, n, from.Width, of.even)
+	at := x.place(d - before)
+	add := floats.Distant{Dst: dst, Table: from.Query, Index: x.at[at:][:before+n], Rows: rows,
+		Stride: from.Stride, N: n, Width: from.Width, Set: true}
+	if len(x.orders) > 0 {
+		add.Orders = x.orders[at:]
+	}
+	if from.Query != nil {
+		floats.AddDistant(isa, &add)
+		add.Set = false
 	}
 	if from.Key != nil {
-		floats.AddDistant(isa, dst, from.Key, index, rows, 0, from.Pitch, n, from.Width, of.even)
+		add.Table, add.Stride, add.Pitch = from.Key, 0, from.Pitch
+		floats.AddDistant(isa, &add)
 	}
 }

@@ -36,7 +36,7 @@ func TestNumbers(t *testing.T) {
 		if all == nil {
 			all = []int32{0, 1, 2, 3, 4}
 		}
-		b.Fit(&x, c.buckets, 4)
+		b.Fit(&x, c.buckets, 4, 5, 1000)
 		first, last, reach := all[0], all[len(all)-1], len(all)/2
 		for d, want := range map[int][]int32{-1000: {first, first, first, first},
 			-reach - 2: {first, first, all[0], all[1]}} {

@@ -323,18 +323,56 @@ func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 }
 
 // DistantRows is up to how many rows AddDistant changes.
-const DistantRows = 8
+const DistantRows = 16
 
-// AddDistant adds to n keys of each row a number by the distance of key and row:
+// Distant is a call of AddDistant, which adds to n keys of each row a number by the distance of key
+// and row:
 //
 //	dst_rj = dst_rj + table_(r·stride + j·pitch + index_(DistantRows−1 − r + j))
 //
-// Rows of several keys are Block apart. Rows of the table, of width numbers, are of rows or of
-// keys: pitch or stride is 0.
-func addDistantGeneric(dst, table []float32, index []int32, rows, stride, pitch, n int) {
-	for r := range rows {
-		for j, i := range index[DistantRows-1-r:][:n] {
-			dst[r*kernel.Block+j] += table[r*stride+j*pitch+int(i)]
+// Rows of dst are Block apart; those of the table, of width numbers, are for rows or for keys:
+// pitch or stride is 0.
+type Distant struct {
+	Dst, Table                    []float32
+	Index                         []int32
+	Orders                        []uint64 // of Index, or nil if some are too far from the next ones
+	Rows, Stride, Pitch, N, Width int
+	Set                           bool // numbers replace dst
+}
+
+func addDistantGeneric(x *Distant) {
+	for r := range x.Rows {
+		for j, i := range x.Index[DistantRows-1-r:][:x.N] {
+			e := x.Table[r*x.Stride+j*x.Pitch+int(i)]
+			if !x.Set {
+				e += x.Dst[r*kernel.Block+j]
+			}
+			x.Dst[r*kernel.Block+j] = e
+		}
+	}
+}
+
+// names declares the operands.
+func (x *Distant) names() {
+	operand.UpdatesRows(x.Dst, x.Rows, kernel.Block, x.N)
+	operand.Reads(x.Index, DistantRows-1+x.N)
+	if x.Orders != nil {
+		operand.Reads(x.Orders, DistantRows-1+x.N)
+	}
+	operand.ReadsRows(x.Table, x.Rows, x.Stride, (x.N-1)*x.Pitch+x.Width)
+}
+
+// SetOrders describes 8 consecutive indices in each of the orders, which begin at the first index
+// and those after it: where 8 numbers of a row begin that have all of these, and from bit 32 on a
+// nibble for each, its place among them. Indices rise, or fall, by at most 1; rows have at least 8
+// numbers.
+func SetOrders(orders []uint64, index []int32, width int) {
+	for i := range orders {
+		x := index[i:][:8]
+		first := min(x[0], x[7], int32(width-8))
+		orders[i] = uint64(first)
+		for k, e := range x {
+			orders[i] |= uint64(e-first) << (32 + 4*k)
 		}
 	}
 }

@@ -311,37 +311,6 @@ func AddBias(isa tuning.ISA, s, bias []float32, rows, step, stride, n int, u flo
 	addBiasSIMD(&s[0], &bias[firstRow(rows, stride)], rows, step, stride, n, u)
 }
 
-// AddDistant is told if the indices rise, or fall, by at most 1.
-func AddDistant(isa tuning.ISA, dst, table []float32, index []int32, rows, stride, pitch, n,
-	width int, near bool) {
-	operand.UpdatesRows(dst, rows, kernel.Block, n)
-	operand.Reads(index, DistantRows-1+n)
-	if !isa.SIMD() || rows == 0 || n == 0 || pitch > maxGatherPitch {
-		addDistantGeneric(dst, table, index, rows, stride, pitch, n)
-		return
-	}
-	operand.ReadsRows(table, rows, stride, (n-1)*pitch+width)
-	from := 0
-	switch {
-	case !near || width < DistantRows || pitch > 0 && rows == 1:
-		// gathered
-	case pitch == 0:
-		addNearRowsSIMD(&dst[0], &table[0], &index[DistantRows-1], rows, stride, n, width)
-		return
-	default:
-		if from = n &^ (DistantRows - 1); from > 0 {
-			addNearColumnsSIMD(&dst[0], &table[0], &index[0], rows, pitch, from, width)
-		}
-	}
-	for r := 0; r < rows && from < n; r++ {
-		addGatheredSIMD(&dst[r*kernel.Block+from], &table[r*stride+from*pitch],
-			&index[DistantRows-1-r+from], n-from, pitch)
-	}
-}
-
-// maxGatherPitch keeps offsets of 8 rows within 32 bits.
-const maxGatherPitch = 1 << 26
-
 func MaskBias(isa tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	operand.ReadsRows(bias, rows, max(stride, -stride), n)

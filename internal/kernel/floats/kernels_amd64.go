@@ -3,6 +3,8 @@
 package floats
 
 import (
+	"math"
+
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -51,23 +53,59 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 //go:noescape
 func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int)
 
+func AddDistant(isa tuning.ISA, x *Distant) {
+	if x.names(); !isa.SIMD() || x.Pitch > maxGatherPitch {
+		addDistantGeneric(x)
+		return
+	}
+	dst, table, from := &x.Dst[0], &x.Table[0], 0
+	if x.Orders != nil {
+		orders := &x.Orders[0]
+		if x.Set && x.Pitch == 0 {
+			setNearRowsSIMD(dst, table, operand.At(orders, DistantRows-1), x.Rows, x.Stride, x.N)
+			return
+		}
+		if from = x.N / square * square; from == 0 || x.Pitch == 0 || x.Rows == 1 {
+			from = 0
+		} else {
+			for r := 0; r < x.Rows; r += square {
+				addNearColumnsSIMD(operand.At(dst, r*kernel.Block), table,
+					operand.At(orders, DistantRows-square-r), min(square, x.Rows-r), x.Pitch, from, x.Set)
+			}
+		}
+	}
+	for r := 0; r < x.Rows && from < x.N; r++ {
+		to := x.Dst[r*kernel.Block+from:][:x.N-from]
+		for i := 0; x.Set && i < len(to); i++ {
+			to[i] = math.Float32frombits(1 << 31) // −0: added to it, a number is itself
+		}
+		addGatheredSIMD(&to[0], operand.At(table, r*x.Stride+from*x.Pitch),
+			operand.At(&x.Index[0], DistantRows-1-r+from), len(to), x.Pitch)
+	}
+}
+
+// square is how many rows and keys addNearColumnsSIMD transposes at once.
+const square = 8
+
+// maxGatherPitch keeps offsets of 8 rows within 32 bits.
+const maxGatherPitch = 1 << 26
+
 // addGatheredSIMD adds numbers of a table to one row. It works like addDistantGeneric.
 //
 //go:noescape
 func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int)
 
-// addNearRowsSIMD adds numbers of a table with rows of at least 8 numbers for each row of dst,
-// where indices rise, or fall, by at most 1; index is that of the first row. It works like
-// addDistantGeneric.
+// setNearRowsSIMD sets rows to numbers of a table with rows for each; orders are those of the first
+// row. It works like addDistantGeneric with set.
 //
 //go:noescape
-func addNearRowsSIMD(dst, table *float32, index *int32, rows, stride, n, width int)
+func setNearRowsSIMD(dst, table *float32, orders *uint64, rows, stride, n int)
 
-// addNearColumnsSIMD is addNearRowsSIMD with rows of the table for each key, a multiple of 8 keys;
-// index is that of row 7. It works like addDistantGeneric.
+// addNearColumnsSIMD adds to up to 8 rows numbers of a table with rows for keys, a multiple of 8 of
+// them; orders are those of row 7. It works like addDistantGeneric.
 //
 //go:noescape
-func addNearColumnsSIMD(dst, table *float32, index *int32, rows, pitch, n, width int)
+func addNearColumnsSIMD(dst, table *float32, orders *uint64, rows, pitch, n int, set bool)
 
 // addBiasSIMD adds biases. It works like addBiasGeneric.
 //

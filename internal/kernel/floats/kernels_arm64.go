@@ -48,29 +48,6 @@ func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32) {
 	}
 }
 
-// addGatheredSIMD is plain Go. It works like addDistantGeneric.
-func addGatheredSIMD(dst, table *float32, index *int32, n, pitch int) {
-	for j := range n {
-		*operand.At(dst, j) += *operand.At(table, j*pitch+int(*operand.At(index, j)))
-	}
-}
-
-// addNearRowsSIMD is addGatheredSIMD of some rows. It works like addDistantGeneric.
-func addNearRowsSIMD(dst, table *float32, index *int32, rows, stride, n, _ int) {
-	for r := range rows {
-		addGatheredSIMD(operand.At(dst, r*kernel.Block), operand.At(table, r*stride),
-			operand.At(index, -r), n, 0)
-	}
-}
-
-// addNearColumnsSIMD is addGatheredSIMD of some rows. It works like addDistantGeneric.
-func addNearColumnsSIMD(dst, table *float32, index *int32, rows, pitch, n, _ int) {
-	for r := range rows {
-		addGatheredSIMD(operand.At(dst, r*kernel.Block), table, operand.At(index, DistantRows-1-r), n,
-			pitch)
-	}
-}
-
 // maskBiasSIMD goes row by row. It works like maskBiasGeneric.
 func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {

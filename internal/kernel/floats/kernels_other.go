@@ -8,6 +8,12 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
+// AddDistant is plain Go.
+func AddDistant(_ tuning.ISA, x *Distant) {
+	x.names()
+	addDistantGeneric(x)
+}
+
 // TransposeHalves is TransposeFloats for elements of 16 bits.
 func TransposeHalves(isa tuning.ISA, dst, k []uint16, d, cols, n int) {
 	transposes(dst, k, d, cols, n)

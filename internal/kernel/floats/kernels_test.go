@@ -195,15 +195,20 @@ var kernelTests = []kerneltest.KernelTest{
 		for j := range index {
 			index[j] = int32(c.IntN(width))
 		}
-		near := c.IntN(2) == 0
-		if step := 1 - 2*c.IntN(2); near {
+		var orders []uint64
+		if step := 1 - 2*c.IntN(2); width >= 8 && c.IntN(3) > 0 {
+			index = append(index, make([]int32, 7)...)
 			for j := 1; j < len(index); j++ {
 				index[j] = int32(min(max(int(index[j-1])+step*c.IntN(2), 0), width-1))
 			}
+			orders = make([]uint64, DistantRows-1+keys)
+			SetOrders(orders, index, width)
 		}
 		dst, want := c.Results((rows-1)*kernel.Block + keys)
-		AddDistant(kerneltest.Tuned.ISA, dst, table, index, rows, stride, pitch, keys, width, near)
-		addDistantGeneric(want, table, index, rows, stride, pitch, keys)
+		x := Distant{dst, table, index, orders, rows, stride, pitch, keys, width, c.IntN(2) == 0}
+		AddDistant(kerneltest.Tuned.ISA, &x)
+		x.Dst = want
+		addDistantGeneric(&x)
 	}),
 	kerneltest.Compare("maskBias", kerneltest.PairDims, func(c *kerneltest.Trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)

@@ -60,11 +60,6 @@ func AddBias(_ tuning.ISA, s, bias []float32, rows, step, stride, n int, u float
 	addBiasGeneric(s, bias, rows, step, stride, n, u)
 }
 
-func AddDistant(_ tuning.ISA, dst, table []float32, index []int32, rows, stride, pitch, n, _ int,
-	_ bool) {
-	addDistantGeneric(dst, table, index, rows, stride, pitch, n)
-}
-
 func MaskBias(_ tuning.ISA, bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	return maskBiasGeneric(bias, visible, rows, step, stride, lo, n)

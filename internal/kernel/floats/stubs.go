@@ -5,8 +5,7 @@ package floats
 import "github.com/seed-1415985d/attn/internal/kernel"
 
 // Stubs of the kernels that each architecture's assembly has: their names end in SIMD. (On arm64
-// normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row, and
-// addGatheredSIMD, addNearRowsSIMD and addNearColumnsSIMD are Go.)
+// normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.)
 // Stubs of one architecture are in its file, and functions there whose names end in Step choose
 // between kernels. Callers have checked all lengths; pointers point to the first element and every
 // count is at least 1.
