@@ -17,6 +17,8 @@ func (p *program) elementKernels() {
 	p.multiplyAdd()
 	p.rotateHalves()
 	p.rotatePairs()
+	p.combine("combineSIMD", 1)
+	p.combine("combineFourSIMD", 4)
 	p.columnMaxima()
 	p.activations()
 }

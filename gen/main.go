@@ -82,6 +82,7 @@ var twins = map[string]string{
 	"addGathered":       "addDistantGeneric",
 	"setNearRows":       "addDistantGeneric",
 	"addNearColumns":    "addDistantGeneric",
+	"combineFour":       "combineGeneric",
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",

@@ -28,6 +28,7 @@ func elementKernels() {
 		VFMADD231PS(b, a, dst)
 		return dst
 	})
+	combineKernels()
 	columnMaximaKernel()
 	gateClampedKernel()
 	rotateHalvesKernel()

@@ -2,9 +2,7 @@ package nn
 
 import (
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -27,14 +25,16 @@ func Combine(p *attn.Pool, dst, x, weights attn.Tensor) (err error) {
 		return err
 	}
 	j := jobs.Get().(*job)
-	j.operation, j.cpu = combine, host
-	j.cpu.ISA = isa
+	j.operation = combine
 	copy(j.all[:], all[:])
 	to := &j.all[0]
 	j.pieces = (to.D + pieceElements - 1) / pieceElements
 	if !to.Empty() {
 		j.units = to.B * to.L * j.pieces
 		j.unitsOfPart = max(1, partElements/(min(to.D, pieceElements)*(to.H+x.H)))
+		if 4*to.B*to.L*to.D*(to.H+x.H) > host.L2 {
+			j.ahead.X = combineAhead
+		}
 	}
 	return j.run(p)
 }
@@ -75,40 +75,16 @@ func checkCombine(all *[3]argument) error {
 	return views.CheckApart(outputs[:], inputs[:])
 }
 
-const (
-	// combineRows rows of x are added at a time, which bounds each call of assembly.
-	combineRows = 256
-
-	// combineAhead is how many bytes of each row are prefetched ahead.
-	combineAhead = 512
-
-	// combineCols columns are a multiple of what kernels write.
-	combineCols = 8
-)
+// combineAhead is how many bytes of each row are prefetched ahead, from memory.
+const combineAhead = 512
 
 // combineUnit computes some columns of all heads of a row.
 func (j *job) combineUnit(unit int) {
 	dst, x, w := &j.all[0], &j.all[1], &j.all[2]
 	row, first := unit/j.pieces, unit%j.pieces*pieceElements
 	b, l := row/dst.L, row%dst.L
-	cols := min(pieceElements, dst.D-first)
-	to, from, by := dst.From(b, 0, l)[first:], x.From(b, 0, l)[first:], w.From(b, 0, l)
-	whole := cols / combineCols * combineCols
-	for n := 0; n < x.H && whole > 0; n += combineRows {
-		layout := kernel.PanelLayout{Keys: min(combineRows, x.H-n), Cols: whole, Stride: x.SH,
-			PanelStride: kernel.Panel, Overwrite: n == 0}
-		layout.Set(&j.cpu, combineAhead, combineAhead, false)
-		layout.FourPanels = true // longer runs of each row
-		sums := kernel.Sums{O: to, P: by[n:], Rows: dst.H, OStride: dst.SH, PStride: w.SH}
-		floats.Accumulate(&j.cpu, &sums, from[n*x.SH:], &layout)
-	}
-	for c := whole; c < cols; c++ {
-		for m := range dst.H {
-			sum := float32(0)
-			for n := range x.H {
-				sum = f32.FMA(by[m*w.SH+n], from[n*x.SH+c], sum)
-			}
-			to[m*dst.SH+c] = sum
-		}
-	}
+	sums := elements.Combination{Dst: dst.From(b, 0, l)[first:], X: x.From(b, 0, l)[first:],
+		Weights: w.From(b, 0, l), Sums: dst.H, Rows: x.H, Cols: min(pieceElements, dst.D-first),
+		DstStride: dst.SH, XStride: x.SH, WeightStride: w.SH}
+	elements.Combine(isa, &sums, j.ahead.X)
 }

@@ -50,7 +50,6 @@ type job struct {
 	eps          float32
 	activation   Activation
 	alpha, limit float32
-	cpu          tuning.Row // of combine
 	rope         *Rope
 	positions    []int32
 	inverse      bool

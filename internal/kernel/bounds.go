@@ -32,6 +32,10 @@ const (
 	// be read from memory.
 	CallCopies = 1 << 14
 
+	// CallSums bounds the elements that a call of elements.Combine reads, and twice the elements that
+	// it writes; it multiplies each of them four times at most.
+	CallSums = 2 * CallCopies
+
 	// CallElements bounds the elements of a vector function, with up to eight
 	// cycles for each: four times as many would do, if numbers were never subnormal.
 	CallElements = 1 << 12

@@ -13,7 +13,7 @@ type Offsets map[string]int
 // kernelStructs are the files with structs that kernels read, from the repository's root.
 var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go",
 	"internal/kernel/triangle/rows.go", "internal/kernel/integers/sums.go",
-	"internal/kernel/pairs/call.go"}
+	"internal/kernel/pairs/call.go", "internal/kernel/elements/combine.go"}
 
 // KernelOffsets lays out the structs that kernels read, of the repository in a folder.
 func KernelOffsets(folder string) (Offsets, error) {

@@ -496,6 +496,176 @@ loop75:
 end76:
 	ADD $1, R4, R4; RET
 
+// combineSIMD works like combineGeneric.
+TEXT ·combineSIMD(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R0; MOVD 0(R0), R1; MOVD 8(R0), R2; MOVD 32(R0), R3; MOVD 48(R0), R6; MOVD 40(R0), R7
+	MOVD 56(R0), R8; MOVD 64(R0), R9
+
+	// 16 at a time.
+	SUBS $16, R3, R3; BLT end78
+loop77:
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; MOVD 16(R0), R11; MOVD R0, R15; ADD $72, R15, R15; MOVBU.P 1(R15), R5
+	CBZ R5, begin79
+	MOVD R1, R10; MOVD R10, R15; VLD1 (R15), [V0.S4, V1.S4, V2.S4, V3.S4]; ADD R7, R10, R10
+begin79:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end81
+loop80:
+	VLD1 (R4), [V16.S4, V17.S4, V18.S4, V19.S4]; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
+	CBZ R9, near82
+	ADD R9, R4, R15; PRFM 0(R15), PLDL1KEEP
+near82:
+	ADD R6, R4, R4; SUBS $1, R5, R5; BGE loop80
+end81:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R15)
+	ADD R7, R10, R10; ADD $64, R1, R1; ADD $64, R2, R2; SUBS $16, R3, R3; BGE loop77
+end78:
+	ADD $16, R3, R3
+
+	// 4 at a time.
+	SUBS $4, R3, R3; BLT end84
+loop83:
+	VEOR V0.B16, V0.B16, V0.B16; MOVD 16(R0), R11; MOVD R0, R15; ADD $72, R15, R15; MOVBU.P 1(R15), R5
+	CBZ R5, begin85
+	MOVD R1, R10; MOVD R10, R15; VLD1 (R15), [V0.S4]; ADD R7, R10, R10
+begin85:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end87
+loop86:
+	VLD1 (R4), [V16.S4]; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4; ADD R6, R4, R4
+	SUBS $1, R5, R5; BGE loop86
+end87:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; VST1.P [V0.S4], 16(R15); ADD R7, R10, R10
+	ADD $16, R1, R1; ADD $16, R2, R2; SUBS $4, R3, R3; BGE loop83
+end84:
+	ADD $4, R3, R3
+
+	// 1 at a time.
+	SUBS $1, R3, R3; BLT end90
+loop89:
+	VEOR V0.B16, V0.B16, V0.B16; MOVD 16(R0), R11; MOVD R0, R15; ADD $72, R15, R15; MOVBU.P 1(R15), R5
+	CBZ R5, begin91
+	MOVD R1, R10; MOVD R10, R15; FMOVS 0(R15), F0; ADD R7, R10, R10
+begin91:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end93
+loop92:
+	FMOVS 0(R4), F16; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4; ADD R6, R4, R4
+	SUBS $1, R5, R5; BGE loop92
+end93:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; FMOVS.P F0, 4(R15); ADD R7, R10, R10; ADD $4, R1, R1
+	ADD $4, R2, R2; SUBS $1, R3, R3; BGE loop89
+end90:
+	ADD $1, R3, R3; RET
+
+// combineFourSIMD works like combineGeneric.
+TEXT ·combineFourSIMD(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R0; MOVD 0(R0), R1; MOVD 8(R0), R2; MOVD 32(R0), R3; MOVD 48(R0), R6; MOVD 40(R0), R7
+	MOVD 56(R0), R8; MOVD 64(R0), R9
+
+	// 16 at a time.
+	SUBS $16, R3, R3; BLT end96
+loop95:
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; MOVD 16(R0), R11; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	ADD R8, R11, R12; VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16; ADD R8, R12, R13
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD R8, R13, R14; MOVD R0, R15; ADD $72, R15, R15
+	MOVBU.P 1(R15), R5; CBZ R5, begin97
+	MOVD R1, R10; MOVD R10, R15; VLD1 (R15), [V0.S4, V1.S4, V2.S4, V3.S4]; ADD R7, R10, R10
+	MOVD R10, R15; VLD1 (R15), [V4.S4, V5.S4, V6.S4, V7.S4]; ADD R7, R10, R10; MOVD R10, R15
+	VLD1 (R15), [V8.S4, V9.S4, V10.S4, V11.S4]; ADD R7, R10, R10; MOVD R10, R15
+	VLD1 (R15), [V12.S4, V13.S4, V14.S4, V15.S4]; ADD R7, R10, R10
+begin97:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end99
+loop98:
+	VLD1 (R4), [V16.S4, V17.S4, V18.S4, V19.S4]; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
+	VLD1R.P 4(R12), [V20.S4]; VFMLA V20.S4, V16.S4, V4.S4; VFMLA V20.S4, V17.S4, V5.S4
+	VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4; VLD1R.P 4(R13), [V20.S4]
+	VFMLA V20.S4, V16.S4, V8.S4; VFMLA V20.S4, V17.S4, V9.S4; VFMLA V20.S4, V18.S4, V10.S4
+	VFMLA V20.S4, V19.S4, V11.S4; VLD1R.P 4(R14), [V20.S4]; VFMLA V20.S4, V16.S4, V12.S4
+	VFMLA V20.S4, V17.S4, V13.S4; VFMLA V20.S4, V18.S4, V14.S4; VFMLA V20.S4, V19.S4, V15.S4
+	CBZ R9, near100
+	ADD R9, R4, R15; PRFM 0(R15), PLDL1KEEP
+near100:
+	ADD R6, R4, R4; SUBS $1, R5, R5; BGE loop98
+end99:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R15)
+	ADD R7, R10, R10; MOVD R10, R15; VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R15); ADD R7, R10, R10
+	MOVD R10, R15; VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R15); ADD R7, R10, R10; MOVD R10, R15
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R15); ADD R7, R10, R10; ADD $64, R1, R1
+	ADD $64, R2, R2; SUBS $16, R3, R3; BGE loop95
+end96:
+	ADD $16, R3, R3
+
+	// 4 at a time.
+	SUBS $4, R3, R3; BLT end102
+loop101:
+	VEOR V0.B16, V0.B16, V0.B16; MOVD 16(R0), R11; VEOR V4.B16, V4.B16, V4.B16; ADD R8, R11, R12
+	VEOR V8.B16, V8.B16, V8.B16; ADD R8, R12, R13; VEOR V12.B16, V12.B16, V12.B16; ADD R8, R13, R14
+	MOVD R0, R15; ADD $72, R15, R15; MOVBU.P 1(R15), R5; CBZ R5, begin103
+	MOVD R1, R10; MOVD R10, R15; VLD1 (R15), [V0.S4]; ADD R7, R10, R10; MOVD R10, R15
+	VLD1 (R15), [V4.S4]; ADD R7, R10, R10; MOVD R10, R15; VLD1 (R15), [V8.S4]; ADD R7, R10, R10
+	MOVD R10, R15; VLD1 (R15), [V12.S4]; ADD R7, R10, R10
+begin103:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end105
+loop104:
+	VLD1 (R4), [V16.S4]; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4
+	VLD1R.P 4(R12), [V20.S4]; VFMLA V20.S4, V16.S4, V4.S4; VLD1R.P 4(R13), [V20.S4]
+	VFMLA V20.S4, V16.S4, V8.S4; VLD1R.P 4(R14), [V20.S4]; VFMLA V20.S4, V16.S4, V12.S4; ADD R6, R4, R4
+	SUBS $1, R5, R5; BGE loop104
+end105:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; VST1.P [V0.S4], 16(R15); ADD R7, R10, R10
+	MOVD R10, R15; VST1.P [V4.S4], 16(R15); ADD R7, R10, R10; MOVD R10, R15; VST1.P [V8.S4], 16(R15)
+	ADD R7, R10, R10; MOVD R10, R15; VST1.P [V12.S4], 16(R15); ADD R7, R10, R10; ADD $16, R1, R1
+	ADD $16, R2, R2; SUBS $4, R3, R3; BGE loop101
+end102:
+	ADD $4, R3, R3
+
+	// 1 at a time.
+	SUBS $1, R3, R3; BLT end108
+loop107:
+	VEOR V0.B16, V0.B16, V0.B16; MOVD 16(R0), R11; VEOR V4.B16, V4.B16, V4.B16; ADD R8, R11, R12
+	VEOR V8.B16, V8.B16, V8.B16; ADD R8, R12, R13; VEOR V12.B16, V12.B16, V12.B16; ADD R8, R13, R14
+	MOVD R0, R15; ADD $72, R15, R15; MOVBU.P 1(R15), R5; CBZ R5, begin109
+	MOVD R1, R10; MOVD R10, R15; FMOVS 0(R15), F0; ADD R7, R10, R10; MOVD R10, R15; FMOVS 0(R15), F4
+	ADD R7, R10, R10; MOVD R10, R15; FMOVS 0(R15), F8; ADD R7, R10, R10; MOVD R10, R15
+	FMOVS 0(R15), F12; ADD R7, R10, R10
+begin109:
+	MOVD 24(R0), R5; MOVD R2, R4
+
+	// 1 at a time.
+	SUBS $1, R5, R5; BLT end111
+loop110:
+	FMOVS 0(R4), F16; VLD1R.P 4(R11), [V20.S4]; VFMLA V20.S4, V16.S4, V0.S4; VLD1R.P 4(R12), [V20.S4]
+	VFMLA V20.S4, V16.S4, V4.S4; VLD1R.P 4(R13), [V20.S4]; VFMLA V20.S4, V16.S4, V8.S4
+	VLD1R.P 4(R14), [V20.S4]; VFMLA V20.S4, V16.S4, V12.S4; ADD R6, R4, R4; SUBS $1, R5, R5
+	BGE loop110
+end111:
+	ADD $1, R5, R5; MOVD R1, R10; MOVD R10, R15; FMOVS.P F0, 4(R15); ADD R7, R10, R10; MOVD R10, R15
+	FMOVS.P F4, 4(R15); ADD R7, R10, R10; MOVD R10, R15; FMOVS.P F8, 4(R15); ADD R7, R10, R10
+	MOVD R10, R15; FMOVS.P F12, 4(R15); ADD R7, R10, R10; ADD $4, R1, R1; ADD $4, R2, R2
+	SUBS $1, R3, R3; BGE loop107
+end108:
+	ADD $1, R3, R3; RET
+
 // columnMaximaSIMD works like columnMaximaGeneric.
 TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
 	MOVD best+0(FP), R0
@@ -505,19 +675,19 @@ TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
 	MOVD stride+32(FP), R4; LSL $2, R4, R4; VEOR V8.B16, V8.B16, V8.B16
 
 	// 16 at a time.
-	SUBS $16, R2, R2; BLT end78
-loop77:
+	SUBS $16, R2, R2; BLT end114
+loop113:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]; MOVD R1, R5; MOVD R3, R6
 
 	// 1 at a time.
-	SUBS $1, R6, R6; BLT end80
-loop79:
+	SUBS $1, R6, R6; BLT end116
+loop115:
 	VLD1 (R5), [V4.S4, V5.S4, V6.S4, V7.S4]; ADD R4, R5, R5; fmax(0, 0, 4); fmax(1, 1, 5)
-	fmax(2, 2, 6); fmax(3, 3, 7); SUBS $1, R6, R6; BGE loop79
-end80:
+	fmax(2, 2, 6); fmax(3, 3, 7); SUBS $1, R6, R6; BGE loop115
+end116:
 	ADD $1, R6, R6; fadd(0, 0, 8); fadd(1, 1, 8); fadd(2, 2, 8); fadd(3, 3, 8)
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); ADD $64, R1, R1; SUBS $16, R2, R2; BGE loop77
-end78:
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); ADD $64, R1, R1; SUBS $16, R2, R2; BGE loop113
+end114:
 	ADD $16, R2, R2; RET
 
 // siluSIMD works like activateGeneric.
@@ -529,8 +699,8 @@ TEXT ·siluSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end82
-loop81:
+	SUBS $8, R2, R2; BLT end118
+loop117:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
@@ -556,13 +726,13 @@ loop81:
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
 	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop81
-end82:
+	SUBS $8, R2, R2; BGE loop117
+end118:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end84
-loop83:
+	SUBS $4, R2, R2; BLT end120
+loop119:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -579,13 +749,13 @@ loop83:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VST1.P [V12.S4], 16(R0)
-	SUBS $4, R2, R2; BGE loop83
-end84:
+	SUBS $4, R2, R2; BGE loop119
+end120:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end86
-loop85:
+	SUBS $1, R2, R2; BLT end122
+loop121:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -602,8 +772,8 @@ loop85:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P F12, 4(R0)
-	SUBS $1, R2, R2; BGE loop85
-end86:
+	SUBS $1, R2, R2; BGE loop121
+end122:
 	ADD $1, R2, R2; RET
 
 // siluGateSIMD works like siluGateGeneric.
@@ -616,8 +786,8 @@ TEXT ·siluGateSIMD(SB), NOSPLIT, $0-48
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R3, R3; BLT end88
-loop87:
+	SUBS $8, R3, R3; BLT end124
+loop123:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
@@ -643,13 +813,13 @@ loop87:
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
 	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VLD1.P 32(R2), [V0.S4, V1.S4]; fmul(12, 12, 0)
-	fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop87
-end88:
+	fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop123
+end124:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3; BLT end90
-loop89:
+	SUBS $4, R3, R3; BLT end126
+loop125:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -666,13 +836,13 @@ loop89:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VLD1.P 16(R2), [V0.S4]
-	fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop89
-end90:
+	fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop125
+end126:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3; BLT end92
-loop91:
+	SUBS $1, R3, R3; BLT end128
+loop127:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -689,8 +859,8 @@ loop91:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P 4(R2), F0
-	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop91
-end92:
+	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop127
+end128:
 	ADD $1, R3, R3; RET
 
 // sigmoidSIMD works like activateGeneric.
@@ -702,8 +872,8 @@ TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end94
-loop93:
+	SUBS $8, R2, R2; BLT end130
+loop129:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16
 	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
 	fmax(0, 0, 25); fmax(1, 1, 25)
@@ -728,13 +898,13 @@ loop93:
 	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 28, 12)
-	fdiv(13, 28, 13); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2; BGE loop93
-end94:
+	fdiv(13, 28, 13); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2; BGE loop129
+end130:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end96
-loop95:
+	SUBS $4, R2, R2; BLT end132
+loop131:
 	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -751,13 +921,13 @@ loop95:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2
-	BGE loop95
-end96:
+	BGE loop131
+end132:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end98
-loop97:
+	SUBS $1, R2, R2; BLT end134
+loop133:
 	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -774,8 +944,8 @@ loop97:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); FMOVS.P F12, 4(R0); SUBS $1, R2, R2
-	BGE loop97
-end98:
+	BGE loop133
+end134:
 	ADD $1, R2, R2; RET
 
 // expAllSIMD works like activateGeneric.
@@ -787,8 +957,8 @@ TEXT ·expAllSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end100
-loop99:
+	SUBS $8, R2, R2; BLT end136
+loop135:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
 
@@ -812,13 +982,13 @@ loop99:
 	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2
-	BGE loop99
-end100:
+	BGE loop135
+end136:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end102
-loop101:
+	SUBS $4, R2, R2; BLT end138
+loop137:
 	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
@@ -833,13 +1003,13 @@ loop101:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2; BGE loop101
-end102:
+	fmul(12, 12, 8); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2; BGE loop137
+end138:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end104
-loop103:
+	SUBS $1, R2, R2; BLT end140
+loop139:
 	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
@@ -854,8 +1024,8 @@ loop103:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop103
-end104:
+	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop139
+end140:
 	ADD $1, R2, R2; RET
 
 // reluSIMD works like activateGeneric.
@@ -867,25 +1037,25 @@ TEXT ·reluSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end106
-loop105:
+	SUBS $8, R2, R2; BLT end142
+loop141:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop105
-end106:
+	SUBS $8, R2, R2; BGE loop141
+end142:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end108
-loop107:
-	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop107
-end108:
+	SUBS $4, R2, R2; BLT end144
+loop143:
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop143
+end144:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end110
-loop109:
-	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop109
-end110:
+	SUBS $1, R2, R2; BLT end146
+loop145:
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop145
+end146:
 	ADD $1, R2, R2; RET
 
 // reluSquaredSIMD works like activateGeneric.
@@ -897,26 +1067,26 @@ TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end112
-loop111:
+	SUBS $8, R2, R2; BLT end148
+loop147:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); fmul(4, 4, 4); fmul(5, 5, 5)
-	VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop111
-end112:
+	VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop147
+end148:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end114
-loop113:
+	SUBS $4, R2, R2; BLT end150
+loop149:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); fmul(4, 4, 4); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2
-	BGE loop113
-end114:
+	BGE loop149
+end150:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end116
-loop115:
-	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop115
-end116:
+	SUBS $1, R2, R2; BLT end152
+loop151:
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop151
+end152:
 	ADD $1, R2, R2; RET
 
 // tanhSIMD works like activateGeneric.
@@ -927,8 +1097,8 @@ TEXT ·tanhSIMD(SB), NOSPLIT, $0-40
 	FMOVQ 128(R26), F14; FMOVQ 240(R26), F15; FMOVQ 256(R26), F16; FMOVQ 0(R26), F17
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end118
-loop117:
+	SUBS $8, R2, R2; BLT end154
+loop153:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmul(4, 0, 0); fmul(5, 1, 1)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -961,13 +1131,13 @@ loop117:
 	fmul(11, 5, 1); VMOV V1.B16, V7.B16; VFMLA V2.S4, V10.S4, V6.S4; VFMLA V3.S4, V11.S4, V7.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; fcmgt(5, 14, 5); VBIF V5.B16, V9.B16, V7.B16
 	VBIT V17.B16, V0.B16, V6.B16; VBIT V17.B16, V1.B16, V7.B16; VST1.P [V6.S4, V7.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop117
-end118:
+	SUBS $8, R2, R2; BGE loop153
+end154:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end120
-loop119:
+	SUBS $4, R2, R2; BLT end156
+loop155:
 	VLD1.P 16(R1), [V0.S4]; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -989,13 +1159,13 @@ loop119:
 	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; VST1.P [V6.S4], 16(R0)
-	SUBS $4, R2, R2; BGE loop119
-end120:
+	SUBS $4, R2, R2; BGE loop155
+end156:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end122
-loop121:
+	SUBS $1, R2, R2; BLT end158
+loop157:
 	FMOVS.P 4(R1), F0; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -1017,8 +1187,8 @@ loop121:
 	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; FMOVS.P F6, 4(R0)
-	SUBS $1, R2, R2; BGE loop121
-end122:
+	SUBS $1, R2, R2; BGE loop157
+end158:
 	ADD $1, R2, R2; RET
 
 // geluSIMD works like activateGeneric.
@@ -1028,8 +1198,8 @@ TEXT ·geluSIMD(SB), NOSPLIT, $0-40
 	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end124
-loop123:
+	SUBS $8, R2, R2; BLT end160
+loop159:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
@@ -1071,7 +1241,7 @@ loop123:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3; CBNZ R3, below125
+	VMOV V14.S[0], R3; CBNZ R3, below161
 	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
 	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
@@ -1101,14 +1271,14 @@ loop123:
 	VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 1, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
-below125:
-	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop123
-end124:
+below161:
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop159
+end160:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end127
-loop126:
+	SUBS $4, R2, R2; BLT end163
+loop162:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1137,7 +1307,7 @@ loop126:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below128
+	CBNZ R3, below164
 	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
@@ -1154,14 +1324,14 @@ loop126:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below128:
-	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop126
-end127:
+below164:
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop162
+end163:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end130
-loop129:
+	SUBS $1, R2, R2; BLT end166
+loop165:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1190,7 +1360,7 @@ loop129:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below131
+	CBNZ R3, below167
 	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
@@ -1207,9 +1377,9 @@ loop129:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below131:
-	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop129
-end130:
+below167:
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop165
+end166:
 	ADD $1, R2, R2; RET
 
 // geluTanhSIMD works like activateGeneric.
@@ -1219,8 +1389,8 @@ TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-40
 	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end133
-loop132:
+	SUBS $8, R2, R2; BLT end169
+loop168:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
@@ -1262,7 +1432,7 @@ loop132:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3; CBNZ R3, below134
+	VMOV V14.S[0], R3; CBNZ R3, below170
 	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
 	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
@@ -1294,14 +1464,14 @@ loop132:
 	fmul(12, 12, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 7, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
-below134:
-	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop132
-end133:
+below170:
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop168
+end169:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end136
-loop135:
+	SUBS $4, R2, R2; BLT end172
+loop171:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1330,7 +1500,7 @@ loop135:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below137
+	CBNZ R3, below173
 	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
@@ -1349,14 +1519,14 @@ loop135:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below137:
-	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop135
-end136:
+below173:
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop171
+end172:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end139
-loop138:
+	SUBS $1, R2, R2; BLT end175
+loop174:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1385,7 +1555,7 @@ loop138:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below140
+	CBNZ R3, below176
 	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
@@ -1404,9 +1574,9 @@ loop138:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below140:
-	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop138
-end139:
+below176:
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop174
+end175:
 	ADD $1, R2, R2; RET
 
 // gateClampedSIMD works like gateClampedGeneric.
@@ -1421,8 +1591,8 @@ TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-56
 	FMOVS limit+36(FP), F31; VDUP V31.S[0], V31.S4
 
 	// 8 at a time.
-	SUBS $8, R3, R3; BLT end142
-loop141:
+	SUBS $8, R3, R3; BLT end178
+loop177:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmin(4, 4, 31); fmul(0, 4, 30); fmin(5, 5, 31); fmul(1, 5, 30)
 	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
 	fmax(0, 0, 25); fmax(1, 1, 25)
@@ -1452,13 +1622,13 @@ loop141:
 	fmin(16, 16, 31); VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16
 	fmax(0, 0, 8); fadd(0, 0, 28); fmul(12, 12, 0); VEOR V27.B16, V29.B16, V17.B16; fmin(17, 17, 31)
 	VBSL V31.B16, V17.B16, V9.B16; fmin(1, 1, 9); VEOR V27.B16, V9.B16, V9.B16; fmax(1, 1, 9)
-	fadd(1, 1, 28); fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop141
-end142:
+	fadd(1, 1, 28); fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop177
+end178:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3; BLT end144
-loop143:
+	SUBS $4, R3, R3; BLT end180
+loop179:
 	VLD1.P 16(R1), [V4.S4]; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -1477,13 +1647,13 @@ loop143:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
 	bic(12, 12, 8); VLD1.P 16(R2), [V0.S4]; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
-	fadd(0, 0, 28); fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop143
-end144:
+	fadd(0, 0, 28); fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop179
+end180:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3; BLT end146
-loop145:
+	SUBS $1, R3, R3; BLT end182
+loop181:
 	FMOVS.P 4(R1), F4; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -1502,8 +1672,8 @@ loop145:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
 	bic(12, 12, 8); FMOVS.P 4(R2), F0; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
-	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop145
-end146:
+	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop181
+end182:
 	ADD $1, R3, R3; RET
 
 // Constants, 16 bytes each.

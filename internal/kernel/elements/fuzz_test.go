@@ -17,6 +17,7 @@ func FuzzNormalize(f *testing.F)     { fuzzKernel(f, "normalize") }
 func FuzzAdd(f *testing.F)           { fuzzKernel(f, "add") }
 func FuzzMultiply(f *testing.F)      { fuzzKernel(f, "multiply") }
 func FuzzMultiplyAdd(f *testing.F)   { fuzzKernel(f, "multiplyAdd") }
+func FuzzCombine(f *testing.F)       { fuzzKernel(f, "combine") }
 func FuzzColumnMaxima(f *testing.F)  { fuzzKernel(f, "columnMaxima") }
 func FuzzGateClamped(f *testing.F)   { fuzzKernel(f, "gateClamped") }
 func FuzzRotateHalves(f *testing.F)  { fuzzKernel(f, "rotateHalves") }

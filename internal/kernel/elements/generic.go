@@ -80,6 +80,19 @@ func multiplyAddGeneric(dst, a, b []float32) {
 	}
 }
 
+// combine is sums of rows with weights: each element a chain of FMAs over rising rows, from +0.
+func combineGeneric(x *Combination) {
+	for m := range x.Sums {
+		dst := x.Dst[m*x.DstStride:][:x.Cols]
+		clear(dst)
+		for n, e := range x.Weights[m*x.WeightStride:][:x.Rows] {
+			for c, v := range x.X[n*x.XStride:][:x.Cols] {
+				dst[c] = f32.FMA(e, v, dst[c])
+			}
+		}
+	}
+}
+
 // columnMaxima is best = max(best, each of some rows) + 0: NaN where one is.
 func columnMaximaGeneric(best, x []float32, rows, stride int) {
 	for c, top := range best {

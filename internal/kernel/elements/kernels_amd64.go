@@ -28,6 +28,20 @@ func softplusStep(isa tuning.ISA, dst, x *float32, n int, a Ahead) {
 	softplusSIMD(dst, x, n, a.X, a.Dst)
 }
 
+// combineStep is Combine of checked operands, in one call: of one sum, or of four.
+func combineStep(isa tuning.ISA, x *combineCall, one bool) {
+	switch wide := isa.Lanes16(); {
+	case wide && one:
+		combineAVX512(x)
+	case wide:
+		combineFourAVX512(x)
+	case one:
+		combineSIMD(x)
+	default:
+		combineFourSIMD(x)
+	}
+}
+
 //go:noescape
 func softplusSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
@@ -41,3 +55,9 @@ func geluTanhAVX512(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
 func softplusAVX512(dst, x *float32, n, xAhead, dstAhead int)
+
+//go:noescape
+func combineAVX512(x *combineCall)
+
+//go:noescape
+func combineFourAVX512(x *combineCall)

@@ -18,3 +18,12 @@ func geluTanhStep(_ tuning.ISA, dst, x *float32, n int, a Ahead) {
 func softplusStep(_ tuning.ISA, dst, x *float32, n int, _ Ahead) {
 	activateGeneric(unsafe.Slice(dst, n), unsafe.Slice(x, n), Softplus)
 }
+
+// combineStep is Combine of checked operands, in one call: of one sum, or of four.
+func combineStep(_ tuning.ISA, x *combineCall, one bool) {
+	if one {
+		combineSIMD(x)
+	} else {
+		combineFourSIMD(x)
+	}
+}

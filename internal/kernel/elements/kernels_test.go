@@ -76,6 +76,18 @@ var kernelTests = []kerneltest.KernelTest{
 		MultiplyAdd(kerneltest.Tuned.ISA, got, a, b)
 		multiplyAddGeneric(want, a, b)
 	}),
+	kerneltest.Compare("combine", combineDims, func(c *kerneltest.Trial, n []int) {
+		x := Combination{Sums: n[0], Rows: n[1], Cols: n[2]}
+		x.DstStride, x.XStride = x.Cols+c.IntN(9), c.Stride(x.Cols, 9)
+		x.WeightStride = c.Stride(x.Rows, 9)
+		x.X = c.Input(max(0, x.Rows-1)*x.XStride + x.Cols)
+		x.Weights = c.Input(max(0, x.Sums-1)*x.WeightStride + x.Rows)
+		got, want := c.Results(max(0, x.Sums-1)*x.DstStride + x.Cols)
+		x.Dst = got
+		Combine(kerneltest.Tuned.ISA, &x, anyAhead(c).X)
+		x.Dst = want
+		combineGeneric(&x)
+	}),
 	kerneltest.Compare("columnMaxima", columnDims, func(c *kerneltest.Trial, n []int) {
 		cols, rows := n[0]*kernel.Panel, n[1]
 		stride := c.Stride(cols, 9)
@@ -133,6 +145,9 @@ func anyAhead(c *kerneltest.Trial) Ahead {
 
 var activationDims = []kerneltest.Dim{kerneltest.Size("n", 0, 70, 3000),
 	kerneltest.Size("function", 0, int(Functions)-1, int(Functions)-1)}
+
+var combineDims = []kerneltest.Dim{kerneltest.Size("sums", 0, 9, 9),
+	kerneltest.Size("rows", 1, 12, 300), kerneltest.Size("cols", 0, 300, 3000)}
 
 var columnDims = []kerneltest.Dim{kerneltest.Size("panels", 0, 5, 20),
 	kerneltest.Size("rows", 0, 20, 130)}

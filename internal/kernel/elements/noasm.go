@@ -20,6 +20,7 @@ func addSIMD(_, _, _ *float32, _, _, _ int)                                     
 func multiplySIMD(_, _, _ *float32, _, _, _ int)                                { panic(none) }
 func multiplyAddSIMD(_, _, _ *float32, _ int)                                   { panic(none) }
 func columnMaximaSIMD(_, _ *float32, _, _, _ int)                               { panic(none) }
+func combineStep(tuning.ISA, *combineCall, bool)                                { panic(none) }
 func gateClampedSIMD(_, _, _ *float32, _ int, _, _ float32, _, _ int)           { panic(none) }
 func rotateHalvesSIMD(_, _, _, _ *float32, _, _ int, _ float32)                 { panic(none) }
 func rotatePairsSIMD(_, _, _, _ *float32, _ int, _ float32)                     { panic(none) }

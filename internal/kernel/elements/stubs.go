@@ -59,6 +59,16 @@ func multiplyAddSIMD(dst, a, b *float32, n int)
 //go:noescape
 func columnMaximaSIMD(best, x *float32, n, rows, stride int)
 
+// combineSIMD is one sum of rows. It works like combineGeneric.
+//
+//go:noescape
+func combineSIMD(x *combineCall)
+
+// combineFourSIMD is four sums of rows. It works like combineGeneric.
+//
+//go:noescape
+func combineFourSIMD(x *combineCall)
+
 // gateClampedSIMD is the clamped gate. It works like gateClampedGeneric.
 //
 //go:noescape

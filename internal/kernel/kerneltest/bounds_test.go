@@ -31,6 +31,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 			kernel.CallInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/kernel.InPlaceRows)},
 		{"one chain of products", 4 * kernel.CallInner},
 		{"elements packed", 2 * slowestRead * kernel.CallCopies},
+		{"rows added up", (slowestRead + SlowestFMA()) * kernel.CallSums},
 		{"elements of a vector function", 8 * kernel.CallElements}, // exp of 4 lanes: 32 cycles
 		{"the same, subnormal on Intel", 30 * kernel.CallElements}, // exp: 30, scale and merge: 22
 		{"softcaps, subnormal on Intel", 150 * kernel.CallSoftcaps},
