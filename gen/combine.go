@@ -86,7 +86,8 @@ func (c *combination) emit(vectors int) {
 	finish()
 }
 
-// place is an element of the rows of some sums that stride bytes, or three times as many, lie apart.
+// place is an element of the rows of some sums that stride bytes, or three times as many, lie
+// apart.
 func place(base, stride, stride3 reg.GPVirtual, sum, disp int) Mem {
 	switch sum {
 	case 0:

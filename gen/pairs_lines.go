@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Sums over pairs whose inputs do not lie in pairs but in lines, as caches and views have them: each
-// is made float32 and rounded to bfloat16 when it is read, which for few rows is faster than to
-// make panels of pairs first.
+// Sums over pairs whose inputs do not lie in pairs but in lines, as caches and views have them:
+// each is made float32 and rounded to bfloat16 when it is read, which for few rows is faster than
+// to make panels of pairs first.
 
 // pairLines is how the inputs of panels lie.
 type pairLines struct {
