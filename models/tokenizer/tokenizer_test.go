@@ -400,7 +400,7 @@ func TestRefused(t *testing.T) {
 		"no GGUF":   {filepath.Join(written(t, object{"vocab.txt": "a"}), "vocab.txt"), "vocab.txt"},
 		"no tokens": {written(t, object{"gguf": object{}}), `tokenizer.ggml.model is "", want gpt2, llama,`},
 		"another kind": {written(t, object{"gguf": object{"ggml.model": "rwkv"}}),
-			`tokenizer.ggml.model is "rwkv", want gpt2, llama, bert or t5`},
+			`tokenizer.ggml.model is "rwkv", want gpt2, llama, gemma4, bert or t5`},
 		"a key": {written(t, object{"tokenizer.json": object{"unheard": 1}}), `key "unheard" is 1`},
 		"a number": {written(t, object{"tokenizer.json": object{"model": object{"type": "BPE",
 			"merges": []any{}, "vocab": object{"a": int64(1) << 40}}}}),

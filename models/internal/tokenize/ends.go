@@ -19,8 +19,9 @@ var endTexts = map[string]endKind{
 	"<｜end▁of▁sentence｜>": endOfText, "<|return|>": endOfText, "<|flush|>": endOfText,
 	"<|eot_id|>": endOfTurn, "<|im_end|>": endOfTurn, messageEnd: endOfTurn,
 	"<end_of_turn>": endOfTurn, "<EOT>": endOfTurn, "_<EOT>": endOfTurn, "[EOT]": endOfTurn,
-	"<end_of_utterance>": endOfTurn,
-	"<|eom_id|>":         endOfMessage, "<|call|>": endOfMessage, "<|calls|>": endOfMessage,
+	"<end_of_utterance>": endOfTurn, "<turn|>": endOfTurn, "<eos>": endOfText,
+	"<|tool_response>": endOfMessage,
+	"<|eom_id|>":       endOfMessage, "<|call|>": endOfMessage, "<|calls|>": endOfMessage,
 }
 
 // In vocabularies with one of answerEnds an answer consists of messages that end with messageEnd:

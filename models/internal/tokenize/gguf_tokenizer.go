@@ -52,6 +52,9 @@ const (
 	byteToken
 )
 
+// gemma4 is the kind of tokenizer of Gemma 4.
+const gemma4 = "gemma4"
+
 const tokenizerModel, tokenizerPre = "tokenizer.ggml.model", "tokenizer.ggml.pre"
 
 // ReadVocabulary reads the tokens of a GGUF file.
@@ -67,8 +70,8 @@ func ReadVocabulary(l *weights.Loader) *Vocabulary {
 // complete sets defaults as llama.cpp does, and refuses contradictions.
 func (v *Vocabulary) complete() error {
 	n := len(v.Tokens)
-	if v.Model != "gpt2" && v.Model != "llama" {
-		return fmt.Errorf("%s is %q, want gpt2 or llama", tokenizerModel, v.Model)
+	if v.Model != "gpt2" && v.Model != "llama" && v.Model != gemma4 {
+		return fmt.Errorf("%s is %q, want gpt2, llama or gemma4", tokenizerModel, v.Model)
 	}
 	if len(v.Types) == 0 {
 		v.Types = slices.Repeat([]int{normalToken}, n)
@@ -105,8 +108,13 @@ func (v *Vocabulary) complete() error {
 
 // completeModel sets what a kind of tokenizer implies.
 func (v *Vocabulary) completeModel() error {
-	adds := v.Model == "llama"
-	if v.Model == "llama" {
+	adds := true
+	if v.Model == gemma4 {
+		if v.Pre != "" || v.AddSpace != nil && *v.AddSpace {
+			return fmt.Errorf("%s is %q and tokenizer.ggml.add_space_prefix %v, want no such key and false "+
+				"for %s", tokenizerPre, v.Pre, v.AddSpace != nil && *v.AddSpace, gemma4)
+		}
+	} else if v.Model == "llama" {
 		if len(v.Scores) != len(v.Tokens) {
 			return fmt.Errorf("tokenizer.ggml.scores has %d elements, want %d, one for each token",
 				len(v.Scores), len(v.Tokens))
@@ -154,7 +162,7 @@ func (v *Vocabulary) Named() Ends {
 // FromGGUF reads the tokenizer of a GGUF file.
 func FromGGUF(l *weights.Loader) *Tokenizer {
 	switch kind := kindGGUF(l); kind {
-	case "gpt2", "llama":
+	case "gpt2", "llama", gemma4:
 		return VocabularyBPE(l, ReadVocabulary(l))
 	case "bert":
 		t, _ := readWordPieceGGUF(l, true)
@@ -163,7 +171,7 @@ func FromGGUF(l *weights.Loader) *Tokenizer {
 		t, _ := readUnigramGGUF(l, true)
 		return t
 	default:
-		l.Check("", fmt.Errorf("%s is %q, want gpt2, llama, bert or t5", tokenizerModel, kind))
+		l.Check("", fmt.Errorf("%s is %q, want gpt2, llama, gemma4, bert or t5", tokenizerModel, kind))
 		return nil
 	}
 }
@@ -260,22 +268,29 @@ func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
 			f.Added = append(f.Added, addedToken{ID: i, Content: text, Special: kind == controlToken})
 		}
 	}
-	if v.Model == "llama" {
+	switch v.Model {
+	case "llama":
 		v.sentencePiece(f)
 		return f, nil
+	case gemma4:
+		return f, v.lines(f)
 	}
 	return f, v.byteLevel(f)
 }
 
+// lines sets a vocabulary of text with ▁ for spaces, whose merges are within lines, as in Gemma 4.
+func (v *Vocabulary) lines(f *tokenizerFile[bpeModel]) error {
+	f.Model.ByteFallback, f.Model.FuseUnknown, f.Model.Unknown = true, true, v.text(v.Unknown)
+	f.PreTokenizer = stagesJSON("pretokenizers", map[string]any{"type": "Split",
+		"behavior": "Isolated", "pattern": map[string]any{"Regex": `[^\n]+|\n+`}})
+	markSpaces(f, false)
+	return v.merges(f)
+}
+
 // byteLevel sets a vocabulary of bytes as letters, as in GPT-2.
 func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
-	f.Model.Merges = make([]merge, 0, len(v.Merges))
-	for i, text := range v.Merges {
-		at := strings.Index(text[min(1, len(text)):], " ") // the first token has at least one letter
-		if at < 0 {
-			return fmt.Errorf("merges[%d] is %q, want two tokens", i, text)
-		}
-		f.Model.Merges = append(f.Model.Merges, merge{text[:at+1], text[at+2:]})
+	if err := v.merges(f); err != nil {
+		return err
 	}
 	pre := preTokenizersGGUF[v.Pre]
 	f.Model.IgnoreMerges = pre.ignoreMerges
@@ -292,6 +307,19 @@ func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
 	return nil
 }
 
+// merges sets the merges, which the metadata has as texts.
+func (v *Vocabulary) merges(f *tokenizerFile[bpeModel]) error {
+	f.Model.Merges = make([]merge, 0, len(v.Merges))
+	for i, text := range v.Merges {
+		at := strings.Index(text[min(1, len(text)):], " ") // the first token has at least one letter
+		if at < 0 {
+			return fmt.Errorf("merges[%d] is %q, want two tokens", i, text)
+		}
+		f.Model.Merges = append(f.Model.Merges, merge{text[:at+1], text[at+2:]})
+	}
+	return nil
+}
+
 // sentencePiece sets a vocabulary of text with ▁ for spaces, in which merges with the best scores
 // come first.
 func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
@@ -302,9 +330,13 @@ func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
 		kind := v.Types[id]
 		return kind == normalToken || kind == userToken || kind == unusedToken
 	}
+	markSpaces(f, v.AddSpace == nil || *v.AddSpace)
+}
+
+// markSpaces sets how ▁ stands for a space, which may be added before a text.
+func markSpaces(f *tokenizerFile[bpeModel], adds bool) {
 	stages := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "},
 		"content": "▁"}}
-	adds := v.AddSpace == nil || *v.AddSpace
 	if adds {
 		stages = slices.Insert(stages, 0, any(map[string]any{"type": "Prepend", "prepend": "▁"}))
 	}

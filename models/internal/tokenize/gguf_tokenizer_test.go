@@ -255,11 +255,29 @@ func TestGemmaGGUF(t *testing.T) {
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
+	var lines []string
+	for _, m := range merges {
+		lines = append(lines, strings.Join(m.([]string), " "))
+	}
+	l, newer := vocabularyOf(t, map[string]any{"ggml.model": "gemma4", "ggml.tokens": tokens,
+		"ggml.token_type": types, "ggml.scores": scores, "ggml.merges": lines,
+		"ggml.bos_token_id": uint32(2), "ggml.eos_token_id": uint32(1),
+		"ggml.unknown_token_id": uint32(3), "ggml.add_space_prefix": false})
+	if l.Err != nil {
+		t.Fatal(l.Err)
+	}
 	source := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
 		text := ""
 		for range source.IntN(14) {
 			text += string([]rune("   aabbcéz\n\n")[source.IntN(12)])
+		}
+		if a, err := encodeAll(got, text); err == nil {
+			b, err := encodeAll(newer, text)
+			if err != nil || !slices.Equal(a, b) || newer.Decode(narrow(b)) != got.Decode(narrow(a)) {
+				t.Fatalf("%q of Gemma 4 is %v (%v), %q, want %v", text, b, err,
+					newer.Decode(narrow(b)), a)
+			}
 		}
 		a, err := encodeAll(want, text)
 		if err != nil {
