@@ -60,6 +60,8 @@ type architecture struct {
 	multipliers  bool    // of embeddings, attention, sums and logits
 	hybrid       bool    // keys and names of Granite 4
 	least        float64 // added to the sum of sigmoids that divides them
+	ernieExperts bool    // folders have keys of ERNIE for experts, which experts.Floor is for
+	sharedWidth  bool    // shared_intermediate_size is the width of a network that all tokens use
 	glmExperts   bool    // folders have keys of GLM for these, and for norms of queries and keys
 	allExperts   bool    // folders cannot say which layers have none, or how they are weighted
 	states       bool    // some layers keep states, and attention of the others is gated
@@ -253,6 +255,14 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(2),
 				HeadDim: new(128), Tied: true, usualTheta: 5e5}
 		}},
+	{kind: "ernie4_5_moe", gguf: "ernie4_5-moe", folder: &ernieMoENames, file: &ggufErnieMoENames,
+		activation: nn.SiLU, pairs: true, folderPairs: true, mixture: sigmoidExperts, ernieExperts: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(4), Tied: true,
+				usualTheta: 5e5, MoEExperts: new(64), MoEUsed: new(6), MoEShared: new(2), MoEFirst: new(1),
+				ExpertFFN: new(1536)}
+		}},
 	{kind: "glm4", gguf: "glm4", folder: &glm4Names, file: &ggufGLM4Names, activation: nn.SiLU,
 		pairs: true, folderPairs: true, biasKey: true, plainOut: true, normsAfter: true, partial: true,
 		scoreCap: -1, logitCap: -1,
@@ -263,6 +273,21 @@ var architectures = []architecture{
 	{kind: "granite", gguf: "granite", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
 		pairs: true, biasKey: true, ffnBiasKey: true, multipliers: true, scoreCap: -1, logitCap: -1,
 		usual: usualGranite},
+	{kind: "granitemoe", gguf: "granitemoe", folder: &graniteMoENames, file: &ggufGraniteMoENames,
+		activation: nn.SiLU, pairs: true, biasKey: true, multipliers: true, mixture: addedExperts,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			f := usualGranite()
+			f.LocalExperts, f.Used = new(8), new(2)
+			return f
+		}},
+	{kind: "granitemoeshared", folder: &graniteMoENames, activation: nn.SiLU, biasKey: true,
+		multipliers: true, sharedWidth: true, mixture: addedExperts, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			f := usualGranite()
+			f.LocalExperts, f.Used, f.SharedWidth = new(8), new(2), new(1024)
+			return f
+		}},
 	{kind: "granitemoehybrid", gguf: "granitehybrid", folder: &graniteHybridNames,
 		file: &ggufGraniteHybridNames, activation: nn.SiLU, pairs: true, biasKey: true,
 		multipliers: true, hybrid: true, scoreCap: -1, logitCap: -1,

@@ -319,6 +319,33 @@ var archCases = []archCase{
 		r.head, r.pairs = 16, true
 		return newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "ernie4_5", one("Q8_0"))
 	}},
+	{name: "ernie4_5_moe", folder: ernieMoEFolder},
+	{name: "ernie4_5_moe, the first layers", folder: func(f *fake, r *reference) {
+		ernieMoEFolder(f, r)
+		f.config["moe_layer_start_index"], f.config["moe_layer_end_index"] = 0, 0
+		for name, x := range f.tensors {
+			if other, ok := strings.CutPrefix(name, "model.layers.1.mlp."); ok {
+				f.tensors["model.layers.0.mlp."+other] = x
+				delete(f.tensors, name)
+			}
+		}
+		f.hide("model.layers.0.mlp.gate.e_score_correction_bias")
+		for _, name := range []string{"gate", "up", "down"} {
+			name = "model.layers.%d.mlp." + name + "_proj.weight"
+			f.tensors[fmt.Sprintf(name, 1)] = f.tensors[fmt.Sprintf(name, 0)]
+			delete(f.tensors, fmt.Sprintf(name, 0))
+		}
+	}},
+	{name: "ernie4_5_moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := moeGGUF(r, "ernie4_5-moe", "Q8_0", decide)
+		for key, value := range map[string]any{"leading_dense_block_count": uint32(1),
+			"expert_shared_count": uint32(3), "expert_shared_feed_forward_length": uint32(96),
+			"interleave_moe_layer_step": uint32(1)} {
+			f.Set("ernie4_5-moe."+key, value)
+		}
+		r.normalized, r.routeScale, r.softmaxed, r.pairs = true, 1, true, true
+		return f
+	}},
 	{name: "glm4", folder: func(f *fake, r *reference) {
 		glm4Folder(f, r)
 		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -451,6 +478,22 @@ var archCases = []archCase{
 		}
 		r.embeddings, r.scalar, r.residual, r.divisor, r.unrotated = 12, 16, 0.25, 8, "all"
 		r.normalized = true
+		return f
+	}},
+	{name: "granitemoe", folder: func(f *fake, r *reference) { graniteOldMoE(f, r, "granitemoe") }},
+	{name: "granitemoeshared", folder: func(f *fake, r *reference) {
+		graniteOldMoE(f, r, "granitemoeshared")
+	}},
+	{name: "granitemoe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := moeGGUF(r, "granitemoe", "Q8_0", func(*fakeGGUF) {})
+		f.pair()
+		for key, value := range map[string]any{"feed_forward_length": uint32(32),
+			"expert_feed_forward_length": nil, "embedding_scale": float32(12),
+			"attention.scale": float32(0.25), "residual_scale": float32(0.25),
+			"logit_scale": float32(8)} {
+			f.Set("granitemoe."+key, value)
+		}
+		r.embeddings, r.scalar, r.residual, r.divisor, r.normalized = 12, 16, 0.25, 8, true
 		return f
 	}},
 	{name: "granite of GGUF", gguf: func(r *reference) *fakeGGUF { return graniteGGUF(r) }},
@@ -587,6 +630,26 @@ func glmMoEFolder(f *fake, r *reference) {
 		f.config[key] = value
 	}
 	r.used, r.normalized, r.routeScale, r.rotated = 2, true, 1.5, 4
+}
+
+// ernieMoEFolder has the same with softmax, and other keys and names.
+func ernieMoEFolder(f *fake, r *reference) {
+	glmMoEFolder(f, r)
+	const at = "model.layers.1.mlp."
+	f.tensors[at+"moe_statics.e_score_correction_bias"] = fakeTensor{[]int{1, 5}, decisive.data}
+	f.hide(at + "gate.e_score_correction_bias")
+	for _, key := range []string{"n_routed_experts", "num_experts_per_tok", "n_shared_experts",
+		"routed_scaling_factor", "first_k_dense_replace", "n_group", "topk_group"} {
+		delete(f.config, key)
+	}
+	for key, value := range map[string]any{"model_type": "ernie4_5_moe", "moe_num_experts": 5,
+		"moe_k": 2, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": -1,
+		"moe_layer_interval": 1, "moe_norm_min": 1e-12, "use_bias": false, "moe_capacity": []int{5},
+		"num_nextn_predict_layers": 1, "tie_word_embeddings": false} {
+		f.config[key] = value
+	}
+	f.add("model.mtp_block.0.mlp.something", 3)
+	r.rotated, r.routeScale, r.softmaxed, r.pairs = 0, 1, true, true
 }
 
 func glmMoEGGUF(r *reference) *fakeGGUF {
@@ -782,6 +845,35 @@ func graniteMoEFolder(f *fake, r *reference) {
 	r.used, r.normalized = 2, true
 }
 
+// graniteOldMoE has experts of the same names in layers of attention, as Granite 3 has.
+func graniteOldMoE(f *fake, r *reference, kind string) {
+	attention := maps.Clone(f.tensors)
+	graniteMoEFolder(f, r)
+	for name := range f.tensors {
+		if strings.Contains(name, ".mamba.") {
+			delete(f.tensors, name)
+		}
+		if strings.Contains(name, "shared_") && kind == "granitemoe" {
+			delete(f.tensors, name)
+		}
+	}
+	for name, x := range attention {
+		if strings.Contains(name, "layers.0.self_attn.") {
+			f.tensors[name] = x
+		}
+	}
+	for key := range f.config {
+		if strings.HasPrefix(key, "mamba_") || key == "layer_types" ||
+			key == "position_embedding_type" || key == "shared_intermediate_size" {
+			delete(f.config, key)
+		}
+	}
+	if f.config["model_type"] = kind; kind == "granitemoeshared" {
+		f.config["shared_intermediate_size"] = 40
+	}
+	r.unrotated = ""
+}
+
 func graniteGGUF(r *reference) *fakeGGUF { return graniteOf(r, "granite") }
 
 func graniteOf(r *reference, kind string) *fakeGGUF {
@@ -851,7 +943,7 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
 	for i := range 2 {
 		at := fmt.Sprintf("model.layers.%d.mlp.", i)
-		if (kind == "glm4moe" || kind == "lfm2moe") && i == 0 {
+		if (kind == "glm4moe" || kind == "lfm2moe" || kind == "ernie4_5-moe") && i == 0 {
 			continue
 		}
 		f.without(fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i),
@@ -869,14 +961,14 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 		}
 		if kind == "lfm2moe" {
 			f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
-		} else if kind == "glm4moe" || kind == "granitehybrid" {
-			if kind == "glm4moe" {
+		} else if kind == "glm4moe" || kind == "granitehybrid" || kind == "ernie4_5-moe" {
+			if kind != "granitehybrid" {
 				f.tensor(at+"gate.e_score_correction_bias", one("F32"), 5)
 			}
 			f.tensor(at+"shared_experts.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_experts.up_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_experts.down_proj.weight", one("Q4_0"), 64, 96)
-		} else if kind != "qwen3moe" && kind != "gpt-oss" && kind != "llama" {
+		} else if kind != "qwen3moe" && kind != "gpt-oss" && kind != "llama" && kind != "granitemoe" {
 			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
 			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
@@ -1306,6 +1398,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	hybrid := func(f *fake) { graniteHybridFolder(f, &reference{}) }
 	mambas := func(f *fake) { mambaFolder(f, &reference{}) }
 	mixtral := func(f *fake) { mixtralFolder(f, &reference{}) }
+	ernie := func(f *fake) { ernieMoEFolder(f, &reference{}) }
 	gemma4 := func(f *fake) { small4.folder(f, &reference{}, false) }
 	smollm3 := func(f *fake) {
 		f.config["model_type"], f.config["sliding_window"] = "smollm3", 5
@@ -1347,6 +1440,12 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{gemma4, "layer_types", []string{"full_attention", "full_attention", "full_attention",
 			"full_attention", "full_attention", "sliding_attention"}, "layer_types ends with sliding"},
 		{gemma4, "use_bidirectional_attention", "all", `use_bidirectional_attention is "all", want `},
+		{nil, "moe_k", 2, "is 2, want no such key"},
+		{ernie, "use_bias", true, "is true, want no such key"},
+		{ernie, "moe_k", 9, "moe_k is 9, want at most moe_num_experts, 5"},
+		{ernie, "moe_layer_interval", 0, "moe_layer_interval 0 and moe_norm_min 1e-12, want -1"},
+		{ernie, "moe_norm_min", 0, "moe_layer_interval 1 and moe_norm_min 0, want -1"},
+		{ernie, "num_experts_per_tok", 2, "is 2, want no such key for model_type ernie4_5_moe"},
 		{gemma4, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{gemma, "hidden_activation", "silu", `is "silu", want gelu_pytorch_tanh`},
 		{gemma, "rope_local_base_freq", 1e4, "is 10000, want no such key for model_type gemma2"},
@@ -1500,6 +1599,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"lfm2", "ssm.conv_kernel", uint32(4), "lfm2.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"llama", "logit_scale", float32(2), "logit_scale is 2, want it only for granite"},
 		{"llama", "attention.shared_kv_layers", uint32(1), "shared_kv_layers is 1 and embedding_length_"},
+		{"llama", "interleave_moe_layer_step", uint32(2), "is 2, want 0 or 1 for this architecture"},
 		{"gemma4", "embedding_length_per_layer_input", uint32(1), "attention.key_length or"},
 		{"granitehybrid", "ssm.inner_size", uint32(7), "is 7, want a multiple of ssm.time_step_rank, 0"},
 		{"granitehybrid", "expert_count", uint32(8), "granitehybrid.expert_used_count is not there"},

@@ -86,6 +86,10 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "gemma4_text", FullHeadDim: new(12), FullKVHeads: new(4),
 			KeysAreValues: new(true), SharedLayers: new(1), Doubled: new(true),
 			LayerTypes: []string{fullLayer, fullLayer}}, 0x6a25b464},
+		{configFile{ModelType: "ernie4_5_moe", MoEExperts: new(6), MoEUsed: new(2), MoEShared: new(1),
+			MoEFirst: new(1), ExpertFFN: new(24), UseWindow: new(false)}, 0x56664e34},
+		{configFile{ModelType: "granitemoeshared", LocalExperts: new(6), Used: new(2),
+			SharedWidth: new(32), AttentionMul: new(0.25), UseWindow: new(false)}, 0x8b0e0052},
 		{configFile{ModelType: "lfm2", ShortWidth: new(3), FullOnes: []int{1}, UseWindow: new(false)},
 			0x0f23de36},
 	} {

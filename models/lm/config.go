@@ -108,7 +108,10 @@ type experts struct {
 	Scale      float32 // of the weights; 0 for none
 	Least      float32 // added to the sum of sigmoids that divides them
 	Dense      []bool  // layers without experts; nil for none
-	Beside     bool    `json:",omitzero"` // layers have a network, too, and the sum of both
+	// weights are the router's softmax over all, divided by their sum or Floor if that is larger, and
+	// biases choose as for sigmoids; 0: not so
+	Floor  float32 `json:",omitzero"`
+	Beside bool    `json:",omitzero"` // layers have a network, too, and the sum of both
 }
 
 // of reports whether a layer has experts.
@@ -132,6 +135,19 @@ func (c *config) weighBySigmoids(a *architecture, key string, by float64, first 
 		return fmt.Errorf("the number of experts is %d, want 1 or more", e.Count)
 	}
 	return nil
+}
+
+// usualFloor is the usual least sum of the weights of ERNIE's experts.
+const usualFloor = 1e-12
+
+// weighBySoftmax replaces the sigmoids, and lets only the last of so many layers have experts, of
+// those that have some now.
+func (c *config) weighBySoftmax(floor float64, step int) {
+	e := &c.Experts
+	e.Sigmoid, e.Floor = false, float32(floor)
+	for i := range e.Dense {
+		e.Dense[i] = e.Dense[i] || (i+1)%step != 0
+	}
 }
 
 // check refuses experts that do not fit. Its arguments are the file's names of the keys.

@@ -116,6 +116,15 @@ type configFile struct {
 	Mixed         *bool `json:"enable_moe_block"`
 	TopExperts    *int  `json:"top_k_experts"`
 
+	// of ERNIE 4.5 with experts
+	MoEExperts *int     `json:"moe_num_experts"`
+	MoEUsed    *int     `json:"moe_k"`
+	MoEShared  *int     `json:"moe_num_shared_experts"` // how many widths of an expert it has
+	MoEFirst   *int     `json:"moe_layer_start_index"`  // layers with experts, from this one on,
+	MoELast    *int     `json:"moe_layer_end_index"`    // to this one; -1: to the last layer
+	MoEStep    *int     `json:"moe_layer_interval"`     // the last of so many
+	MoEFloor   *float64 `json:"moe_norm_min"`           // see experts.Floor
+
 	Alpha     *float64   `json:"swiglu_alpha"`
 	Quantized *quantized `json:"quantization_config"`
 
@@ -318,7 +327,8 @@ func (f *configFile) checkKeys(*config) error {
 	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
 	isLFM2 := f.of.shortConvs && f.of.mixture == noExperts
 	isSigmoid, isGLM := f.of.mixture == sigmoidExperts, f.of.glmExperts
-	isBeside := f.of.mixture == besideExperts
+	isBeside, isErnie := f.of.mixture == besideExperts, f.of.ernieExperts
+	isLFM2MoE := isSigmoid && !isGLM && !isErnie
 	for _, k := range []struct {
 		key  string
 		said any
@@ -331,13 +341,14 @@ func (f *configFile) checkKeys(*config) error {
 		{"_sliding_window_pattern", valueOf(f.OldPeriod), f.of.window == windowOfPeriod},
 		{"rope_local_base_freq", valueOf(f.LocalTheta), f.of.localTheta > 0 && !f.of.byLayer},
 		{"original_max_position_embeddings", valueOf(f.Original), f.of.longRotation},
-		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey},
+		{"use_bias", valueOf(f.AllBias), f.of.allBiasKey || isErnie && !*cmp.Or(f.AllBias, new(false))},
 		{"attention_out_bias", valueOf(f.OutBias), f.of.outBiasKey},
 		{"embedding_multiplier", valueOf(f.EmbeddingMul), f.of.multipliers},
 		{"logits_scaling", valueOf(f.LogitsDivisor), f.of.multipliers},
 		{"residual_multiplier", valueOf(f.ResidualMul), f.of.multipliers},
 		{"attention_multiplier", valueOf(f.AttentionMul), f.of.multipliers},
-		{"shared_intermediate_size", valueOf(f.SharedWidth), f.of.hybrid},
+		{"shared_intermediate_size", valueOf(f.SharedWidth),
+			f.of.hybrid || f.of.sharedWidth},
 		{"position_embedding_type", valueOf(f.PositionsBy), f.of.hybrid},
 		{"mamba_n_heads", valueOf(f.MambaHeads), f.of.hybrid},
 		{"mamba_d_head", valueOf(f.MambaDim), f.of.hybrid},
@@ -366,24 +377,32 @@ func (f *configFile) checkKeys(*config) error {
 		{"vocab_size_per_layer_input", valueOf(f.InputTokens), f.of.byLayer},
 		{"enable_moe_block", valueOf(f.Mixed), f.of.byLayer},
 		{"top_k_experts", valueOf(f.TopExperts), isBeside},
-		{"num_experts", valueOf(f.Experts), isQwenMoE || isBeside || isSigmoid && !isGLM},
-		{"num_dense_layers", valueOf(f.FirstOnes), isSigmoid && !isGLM},
-		{"use_expert_bias", valueOf(f.ExpertBias), isSigmoid && !isGLM},
+		{"num_experts", valueOf(f.Experts), isQwenMoE || isBeside || isLFM2MoE},
+		{"num_dense_layers", valueOf(f.FirstOnes), isLFM2MoE},
+		{"use_expert_bias", valueOf(f.ExpertBias), isLFM2MoE},
+		{"moe_num_experts", valueOf(f.MoEExperts), isErnie},
+		{"moe_k", valueOf(f.MoEUsed), isErnie},
+		{"moe_num_shared_experts", valueOf(f.MoEShared), isErnie},
+		{"moe_layer_start_index", valueOf(f.MoEFirst), isErnie},
+		{"moe_layer_end_index", valueOf(f.MoELast), isErnie},
+		{"moe_layer_interval", valueOf(f.MoEStep), isErnie},
+		{"moe_norm_min", valueOf(f.MoEFloor), isErnie},
 		{"num_local_experts", valueOf(f.LocalExperts),
 			f.of.mixture > sharedExperts && !isSigmoid && !isBeside || f.of.hybrid},
 		{"num_experts_per_tok", valueOf(f.Used),
-			f.of.mixture > noExperts && !isBeside || f.of.hybrid},
+			f.of.mixture > noExperts && !isBeside && !isErnie || f.of.hybrid},
 		{"moe_intermediate_size", valueOf(f.ExpertFFN), isQwenMoE || isSigmoid || isBeside},
 		{"n_routed_experts", valueOf(f.Routed), isGLM},
 		{"n_shared_experts", valueOf(f.SharedCount), isGLM},
-		{"routed_scaling_factor", valueOf(f.RouteScale), isSigmoid},
+		{"routed_scaling_factor", valueOf(f.RouteScale), isSigmoid && !isErnie},
 		{"first_k_dense_replace", valueOf(f.FirstDense), isGLM},
 		{"n_group", valueOf(f.Groups), isGLM},
 		{"topk_group", valueOf(f.UsedGroups), isGLM},
-		{"num_nextn_predict_layers", valueOf(f.Further), isGLM},
+		{"num_nextn_predict_layers", valueOf(f.Further), isGLM || isErnie},
 		{"use_qk_norm", valueOf(f.QKNorm), isGLM},
 		{"shared_expert_intermediate_size", valueOf(f.SharedFFN), f.of.mixture == sharedExperts},
-		{"norm_topk_prob", valueOf(f.Normalized), isQwenMoE || isSigmoid},
+		{"norm_topk_prob", valueOf(f.Normalized),
+			isQwenMoE || isSigmoid && !isErnie},
 		{"decoder_sparse_step", valueOf(f.Step), isQwenMoE},
 		{"qkv_bias", valueOf(f.QKVBias), f.of.mixture == sharedExperts},
 		{"full_attention_interval", valueOf(f.Interval), f.of.states},
@@ -538,9 +557,11 @@ func (f *configFile) sigmoids(c *config) error {
 	none, one := new(0), new(1)
 	by, groups, used := *cmp.Or(f.RouteScale, new(1.0)), *cmp.Or(f.Groups, one),
 		*cmp.Or(f.UsedGroups, one)
-	first, shared := *cmp.Or(f.FirstDense, f.FirstOnes, none), *cmp.Or(f.SharedCount, none)
-	c.Experts = experts{Count: *cmp.Or(f.Routed, f.Experts, none), Used: *cmp.Or(f.Used, none),
-		FFN: *cmp.Or(f.ExpertFFN, none), Normalized: *cmp.Or(f.Normalized, new(true)),
+	first, shared := *cmp.Or(f.FirstDense, f.FirstOnes, f.MoEFirst, none),
+		*cmp.Or(f.SharedCount, f.MoEShared, none)
+	c.Experts = experts{Count: *cmp.Or(f.Routed, f.Experts, f.MoEExperts, none),
+		Used: *cmp.Or(f.Used, f.MoEUsed, none),
+		FFN:  *cmp.Or(f.ExpertFFN, none), Normalized: *cmp.Or(f.Normalized, new(true)),
 		Choosing: *cmp.Or(f.ExpertBias, new(true))}
 	if f.of.glmExperts {
 		c.QKNorm, c.Further = *cmp.Or(f.QKNorm, new(false)), *cmp.Or(f.Further, none)
@@ -557,11 +578,32 @@ func (f *configFile) sigmoids(c *config) error {
 	if err := c.weighBySigmoids(f.of, "routed_scaling_factor", by, first); err != nil {
 		return err
 	}
+	if f.of.ernieExperts {
+		return f.ernieExperts(c)
+	}
 	count := "num_experts"
 	if f.of.glmExperts {
 		count = "n_routed_experts"
 	}
 	return c.Experts.check(count, "num_experts_per_tok", "moe_intermediate_size")
+}
+
+// ernieExperts sets which layers of ERNIE have experts, and how these are weighted.
+func (f *configFile) ernieExperts(c *config) error {
+	last, step := *cmp.Or(f.MoELast, new(-1)), *cmp.Or(f.MoEStep, new(1))
+	floor := *cmp.Or(f.MoEFloor, new(usualFloor))
+	if last == -1 {
+		last = c.Layers - 1
+	}
+	if last < 0 || step < 1 || !(floor >= 1e-30 && floor <= 1) {
+		return fmt.Errorf("moe_layer_end_index is %d, moe_layer_interval %d and moe_norm_min %v, want "+
+			"-1 or more, 1 or more, and 1e-30 to 1", last, step, floor)
+	}
+	c.weighBySoftmax(floor, step)
+	for i := last + 1; i < c.Layers; i++ {
+		c.Experts.Dense[i] = true
+	}
+	return c.Experts.check("moe_num_experts", "moe_k", "moe_intermediate_size")
 }
 
 // states sets which layers keep states, and their shape.

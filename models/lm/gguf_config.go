@@ -53,6 +53,7 @@ type architectureKeys struct {
 	SharedCount   int      `json:"expert_shared_count"`
 	FirstDense    int      `json:"leading_dense_block_count"` // layers without experts
 	Gating        int      `json:"expert_gating_func"`        // 1 softmax, 2 sigmoid
+	MoEStep       *int     `json:"interleave_moe_layer_step"` // the last of so many layers has experts
 	RouteScale    *float64 `json:"expert_weights_scale"`
 	Normalized    *bool    `json:"expert_weights_norm"`
 	ConvWidth     int      `json:"ssm.conv_kernel"`
@@ -361,6 +362,9 @@ func (k *architectureKeys) shortConvs(c *config) error {
 // experts sets how many experts a layer has. Defaults are those of llama.cpp.
 func (k *architectureKeys) experts(c *config) error {
 	kind, e := k.of.mixture, &c.Experts
+	if step := *cmp.Or(k.MoEStep, new(0)); !k.of.ernieExperts && step != 0 && step != 1 {
+		return fmt.Errorf("interleave_moe_layer_step is %d, want 0 or 1 for this architecture", step)
+	}
 	if kind == sigmoidExperts {
 		return k.sigmoids(c)
 	}
@@ -406,6 +410,9 @@ func (k *architectureKeys) sigmoids(c *config) error {
 	}
 	c.Experts = experts{Count: k.Experts, Used: k.Used, FFN: k.ExpertFFN, Choosing: true,
 		Normalized: *cmp.Or(k.Normalized, new(!k.of.glmExperts)), Shared: k.SharedCount * k.ExpertFFN}
+	if k.of.ernieExperts {
+		return k.ernieExperts(c, by)
+	}
 	if k.Gating != 0 && k.Gating != 2 || k.SharedCount < 0 || k.SharedCount > 1<<6 ||
 		k.SharedCount > 0 && !k.of.glmExperts || k.FirstDense < 0 || k.SharedFFN != 0 {
 		return fmt.Errorf("expert_gating_func is %d, expert_shared_count %d, leading_dense_block_count "+
@@ -415,6 +422,27 @@ func (k *architectureKeys) sigmoids(c *config) error {
 	if err := c.weighBySigmoids(k.of, "expert_weights_scale", by, k.FirstDense); err != nil {
 		return err
 	}
+	return c.Experts.check("expert_count", "expert_used_count", "expert_feed_forward_length")
+}
+
+// ernieExperts sets which layers of ERNIE have experts, and how these are weighted.
+func (k *architectureKeys) ernieExperts(c *config, by float64) error {
+	step := *cmp.Or(k.MoEStep, new(1))
+	if k.Gating > 1 || k.Gating < 0 || k.FirstDense < 0 || k.SharedCount < 0 || k.SharedFFN < 0 ||
+		k.SharedFFN > 1<<24 || step < 1 || by != 1 || k.Normalized != nil {
+		return fmt.Errorf("expert_gating_func is %d, leading_dense_block_count %d, expert_shared_count "+
+			"%d, expert_shared_feed_forward_length %d, interleave_moe_layer_step %d and "+
+			"expert_weights_scale %v, or expert_weights_norm is there, want 0 or 1, 0 or more, 0 or more, "+
+			"0 or more, 1 or more, 1, and no such key", k.Gating, k.FirstDense, k.SharedCount, k.SharedFFN,
+			step, by)
+	}
+	if c.Experts.Normalized = true; k.SharedFFN > 0 {
+		c.Experts.Shared = k.SharedFFN
+	}
+	if err := c.weighBySigmoids(k.of, "expert_weights_scale", by, k.FirstDense); err != nil {
+		return err
+	}
+	c.weighBySoftmax(usualFloor, step)
 	return c.Experts.check("expert_count", "expert_used_count", "expert_feed_forward_length")
 }
 

@@ -34,7 +34,8 @@ func TestDamagedGGUF(t *testing.T) {
 			`general.architecture is "mamba", want llama, mistral3, qwen2, qwen3, gemma2, gemma3, ` +
 				`gemma4, phi3, ` +
 				"qwen2moe, qwen3moe, gpt-oss, qwen3next, qwen35, qwen35moe, olmo2, smollm3, " +
-				"seed_oss, ernie4_5, glm4, granite, granitehybrid, lfm2, lfm2moe or glm4moe"},
+				"seed_oss, ernie4_5, ernie4_5-moe, glm4, granite, granitemoe, granitehybrid, lfm2, " +
+				"lfm2moe or glm4moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},
@@ -99,7 +100,7 @@ func TestDamagedGGUF(t *testing.T) {
 			`llama.rope.scaling.attn_factor is 2 and rope.scaling.type "linear"`},
 
 		{"tokenizer", set("tokenizer.ggml.model", "bert"),
-			`tokenizer.ggml.model is "bert", want gpt2 or llama`},
+			`tokenizer.ggml.model is "bert", want gpt2, llama or gemma4`},
 		{"pre-tokenizer", set("tokenizer.ggml.pre", "unheard"),
 			`tokenizer.ggml.pre is "unheard", want one of chatglm-bpe, dbrx, deepseek-llm,`},
 		{"no pre-tokenizer", set("tokenizer.ggml.pre", nil), `tokenizer.ggml.pre is "", want`},

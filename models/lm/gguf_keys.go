@@ -25,7 +25,6 @@ var idleArchitecture = strictjson.Idle{
 	"attention.causal":   {"true"}, "use_parallel_residual": {"false"},
 	"pooling_type":       {"0"},
 	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
-	"interleave_moe_layer_step":    {"0", "1"},
 	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
 }
 

@@ -65,6 +65,9 @@ var idleConfig = strictjson.Idle{
 	"block_mlp_init_scale": nil, "block_out_init_scale": nil, "block_use_xavier_init": nil,
 	"conv_use_xavier_init": nil, "block_use_swiglu": {"true"}, "use_pos_enc": {"true"},
 	"conv_bias": {"false"},
+	// of ERNIE
+	"use_rmsnorm": {"true"}, "moe_capacity": nil, "moe_gate": {`"topk"`}, "is_quantized": {"false"},
+	"moe_use_aux_free": {"true"}, "moe_gate_act": {`"softmax"`},
 	// of gpt-oss: other keys say the same
 	"initial_context_length": nil, "experts_per_token": nil,
 }
@@ -125,4 +128,5 @@ var idleGeneration = strictjson.Idle{
 
 // idleTensors are tensors without effect: angles, which are computed here, a last matrix that is
 // tied to the embedding, and layers that guess further tokens.
-var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "mtp.*"}
+var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "mtp.*",
+	"model.mtp_*"}

@@ -160,19 +160,23 @@ func (r *runner) choose(m *mixture, rows int) {
 		x.chosen = make([]int32, rows*n)
 	}
 	x.chosen, x.shares = x.chosen[:rows*n], resize(x.shares, rows*width)
+	apart := r.Experts.Sigmoid || r.Experts.Floor > 0 // biases only choose
 	if r.Experts.Sigmoid {
 		r.try(nn.Activate(r.pool, rowsOf(x.scores, all), rowsOf(x.scores, all), nn.Sigmoid))
 	}
 	for i := range rows {
 		scores, chosen, shares := x.scores[i*all:][:all], x.chosen[i*n:][:n], x.shares[i*width:][:n]
+		if r.Experts.Floor > 0 {
+			attn.Softmax(scores, scores)
+		}
 		attn.TopK(chosen, r.ranks(m, scores))
-		if !r.Experts.Normalized && !r.Experts.Sigmoid {
+		if !r.Experts.Normalized && !apart {
 			attn.Softmax(scores, scores)
 		}
 		for j, e := range chosen {
 			shares[j] = scores[e]
 		}
-		if r.Experts.Sigmoid {
+		if apart {
 			r.weigh(shares)
 		} else if r.Experts.Normalized {
 			attn.Softmax(shares, shares) // over all, divided by the sum of these, is over these
@@ -236,7 +240,7 @@ func (r *runner) weigh(shares []float32) {
 		sum += s
 	}
 	for i := range shares {
-		shares[i] /= sum + r.Experts.Least
+		shares[i] /= max(sum+r.Experts.Least, r.Experts.Floor)
 	}
 }
 

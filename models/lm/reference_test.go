@@ -34,6 +34,7 @@ type reference struct {
 	used        int
 	normalized  bool
 	routeScale  float64 // of sigmoids
+	softmaxed   bool    // instead of sigmoids
 	least       float64 // added to their sum
 	limit       float64 // of the clamped gate; 0: none
 	untruncated bool    // yarn's ramp
@@ -165,8 +166,16 @@ func (r *reference) mixture(x []float64, at string) []float64 {
 func (r *reference) sigmoidMixture(x []float64, at string) []float64 {
 	p, total := r.linearMap(x, at+"gate"), 0.0
 	var keys []float64
+	all := 0.0
 	for i := range p {
-		p[i] = 1 / (1 + math.Exp(-p[i]))
+		all += math.Exp(p[i])
+	}
+	for i := range p {
+		if r.softmaxed {
+			p[i] = math.Exp(p[i]) / all
+		} else {
+			p[i] = 1 / (1 + math.Exp(-p[i]))
+		}
 		keys = append(keys, p[i])
 		if bias, ok := r.f.tensors[at+"gate.e_score_correction_bias"]; ok {
 			keys[i] += float64(bias.data[i])

@@ -149,6 +149,12 @@ var (
 	ggufGLMMoENames = ggufMoENames.with(func(n *tensorNames) {
 		n.ffnNorm, n.share, n.choice = "post_attention_norm", "", "exp_probs_b.bias"
 	})
+	ernieMoENames = glmMoENames.with(func(n *tensorNames) {
+		n.choice = "mlp.moe_statics.e_score_correction_bias"
+	})
+	ggufErnieMoENames = ggufMoENames.with(func(n *tensorNames) {
+		n.share, n.choice = "", "exp_probs_b.bias"
+	})
 	graniteMoENames = graniteHybridNames.with(func(n *tensorNames) {
 		n.router, n.gateUps = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear.weight"
 		n.gates, n.ups = "block_sparse_moe.%d.gate", "block_sparse_moe.%d.up" // of random models
