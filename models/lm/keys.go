@@ -59,7 +59,7 @@ var idleConfig = strictjson.Idle{
 	"mtp_use_dedicated_embeddings": nil,
 	// of Granite 4: how it was trained, and in which pieces other programs compute
 	"init_method": nil, "normalization_function": {`"rmsnorm"`}, "mamba_chunk_size": nil,
-	"mamba_proj_bias": {"false"},
+	"mamba_proj_bias": {"false"}, "time_step_limit": {`[0.0,{"__float__":"Infinity"}]`},
 	// of LFM2: other keys say the same, and how weights were made
 	"block_dim": nil, "conv_dim": nil, "conv_dim_out": nil, "num_heads": nil, "block_norm_eps": nil,
 	"block_mlp_init_scale": nil, "block_out_init_scale": nil, "block_use_xavier_init": nil,
