@@ -46,6 +46,7 @@ type architecture struct {
 	period     int     // the last of each period layers has no window; 0: see window
 	localTheta float64 // base of the rotations of layers with a window; 0: as in all layers
 	localPlain bool    // the scaling of rotations does not concern layers with a window
+	localOnly  bool    // if there are such layers, the others have no rotations
 
 	scoreCap float64 // defaults of GGUF files; -1 where the model has none
 	logitCap float64
@@ -236,6 +237,13 @@ var architectures = []architecture{
 		wideNorm: true, normsAfter: true, onlyAfter: true, period: 4, window: windowOfPeriod,
 		localPlain: true, scoreCap: -1, logitCap: -1,
 		usual: func() configFile { return usualOlmo(new(4096)) }},
+	{kind: "exaone4", gguf: "exaone4", folder: &olmoNames, file: &ggufExaoneNames,
+		activation: nn.SiLU, qkNorm: true, normsAfter: true, onlyAfter: true, period: 4,
+		window: windowOfPeriod, localOnly: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(32),
+				Window: new(4096)}
+		}},
 	{kind: "smollm3", gguf: "smollm3", folder: &folderNames, file: &ggufNames, activation: nn.SiLU,
 		pairs: true, biasKey: true, ffnBiasKey: true, unrotated: 4, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {

@@ -257,6 +257,19 @@ var archCases = []archCase{
 		r.yarn, r.factor, r.original = true, 8, 64
 		return f
 	}},
+	{name: "exaone4", folder: exaoneFolder},
+	{name: "exaone4 without windows", folder: func(f *fake, r *reference) {
+		exaoneFolder(f, r)
+		f.config["sliding_window"], f.config["sliding_window_pattern"] = nil, 0
+		r.windows, r.unrotated = nil, ""
+	}},
+	{name: "exaone4 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := afterGGUF(r, "exaone4", 16, 16)
+		f.Set("exaone4.attention.sliding_window", uint32(5))
+		f.Set("exaone4.attention.sliding_window_pattern", []bool{true, false})
+		r.windows, r.unrotated = map[int]int{0: 5}, "model.layers.1."
+		return f
+	}},
 	{name: "smollm3", folder: func(f *fake, r *reference) {
 		f.config["model_type"], f.config["no_rope_layer_interval"] = "smollm3", 2
 		f.config["use_sliding_window"], f.config["tie_word_embeddings"] = false, false
@@ -550,14 +563,29 @@ func olmo3Folder(f *fake, r *reference) {
 	r.yarn, r.factor, r.original = true, 8, 64
 }
 
-func olmoGGUF(r *reference) *fakeGGUF {
-	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "olmo2", one("Q8_0"))
+// exaoneFolder has a window in the first layer, which alone has rotations.
+func exaoneFolder(f *fake, r *reference) {
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		delete(f.tensors, at+"input_layernorm.weight")
+		f.add(at+"post_feedforward_layernorm.weight", 24)
+	}
+	addHeadNorms(f)
+	f.config["model_type"], f.config["sliding_window"] = "exaone4", 5
+	f.config["sliding_window_pattern"] = "LG"
+	r.after, r.windows, r.unrotated = true, map[int]int{0: 5}, "model.layers.1."
+}
+
+func olmoGGUF(r *reference) *fakeGGUF { return afterGGUF(r, "olmo2", 64, 32) }
+
+// afterGGUF has no norms before attention and networks, and norms of queries and keys of a size.
+func afterGGUF(r *reference, kind string, queries, keys int) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
 	for i, at := range []string{"model.layers.0.", "model.layers.1."} {
 		delete(f.tensors, at+"input_layernorm.weight")
 		delete(f.tensors, at+"pre_feedforward_layernorm.weight")
 		f.without(fmt.Sprintf("blk.%d.attn_norm.weight", i), fmt.Sprintf("blk.%d.ffn_norm.weight", i))
-		f.tensor(at+"self_attn.q_norm.weight", one("F32"), 64)
-		f.tensor(at+"self_attn.k_norm.weight", one("F32"), 32)
+		f.tensor(at+"self_attn.q_norm.weight", one("F32"), queries)
+		f.tensor(at+"self_attn.k_norm.weight", one("F32"), keys)
 	}
 	r.head, r.after = 16, true
 	return f
@@ -1440,6 +1468,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{gemma4, "layer_types", []string{"full_attention", "full_attention", "full_attention",
 			"full_attention", "full_attention", "sliding_attention"}, "layer_types ends with sliding"},
 		{gemma4, "use_bidirectional_attention", "all", `use_bidirectional_attention is "all", want `},
+		{gemma3, "sliding_window_pattern", "LGL", `is "LGL", want a number, or G after some L`},
 		{nil, "moe_k", 2, "is 2, want no such key"},
 		{ernie, "use_bias", true, "is true, want no such key"},
 		{ernie, "moe_k", 9, "moe_k is 9, want at most moe_num_experts, 5"},

@@ -90,6 +90,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 			MoEFirst: new(1), ExpertFFN: new(24), UseWindow: new(false)}, 0x56664e34},
 		{configFile{ModelType: "granitemoeshared", LocalExperts: new(6), Used: new(2),
 			SharedWidth: new(32), AttentionMul: new(0.25), UseWindow: new(false)}, 0x8b0e0052},
+		{configFile{ModelType: "exaone4"}, 0xd0474f9f},
 		{configFile{ModelType: "lfm2", ShortWidth: new(3), FullOnes: []int{1}, UseWindow: new(false)},
 			0x0f23de36},
 	} {

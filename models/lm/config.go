@@ -3,6 +3,7 @@ package lm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
@@ -72,6 +73,17 @@ func (c *config) unrotate(step int) {
 	c.Unrotated = make([]bool, c.Layers)
 	for i := range c.Unrotated {
 		c.Unrotated[i] = (i+1)%step == 0
+	}
+}
+
+// unrotateFull lets layers without a window have no rotations, if there are others.
+func (c *config) unrotateFull() {
+	if slices.Max(c.Windows) == 0 {
+		return
+	}
+	c.Unrotated = make([]bool, c.Layers)
+	for i, window := range c.Windows {
+		c.Unrotated[i] = window == 0
 	}
 }
 

@@ -2,10 +2,12 @@ package lm
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -42,8 +44,8 @@ type configFile struct {
 	ScoreCap    *float64 `json:"attn_logit_softcapping"`
 	LogitCap    *float64 `json:"final_logit_softcapping"`
 	QueryScalar *float64 `json:"query_pre_attn_scalar"`
-	Period      *int     `json:"sliding_window_pattern"`
-	OldPeriod   *int     `json:"_sliding_window_pattern"`
+	Period      *period  `json:"sliding_window_pattern"`
+	OldPeriod   *period  `json:"_sliding_window_pattern"`
 	LocalTheta  *float64 `json:"rope_local_base_freq"`
 	Original    *float64 `json:"original_max_position_embeddings"`
 	Rotated     *float64 `json:"partial_rotary_factor"`
@@ -680,8 +682,8 @@ func (f *configFile) windows(c *config) error {
 	}
 	c.Windows = make([]int, c.Layers)
 	kinds := make([]string, c.Layers)
-	period := *cmp.Or(f.Period, f.OldPeriod, &f.of.period)
-	if period < 1 && f.of.window == windowOfPeriod {
+	period := int(*cmp.Or(f.Period, f.OldPeriod, new(period(f.of.period))))
+	if period < 1 && f.of.window == windowOfPeriod && window > 0 {
 		return fmt.Errorf("sliding_window_pattern is %d, want 1 or more", period)
 	}
 	for i := range kinds { // the kinds that config.json implies
@@ -700,6 +702,9 @@ func (f *configFile) windows(c *config) error {
 		if kind == slidingLayer {
 			c.Windows[i] = window
 		}
+	}
+	if f.of.localOnly {
+		c.unrotateFull()
 	}
 	return nil
 }
@@ -727,6 +732,23 @@ func (f *configFile) byLayer(c *config) error {
 	}
 	return c.checkLayerShapes("global_head_dim", "num_global_key_value_heads",
 		"num_kv_shared_layers", "intermediate_size", "hidden_size_per_layer_input")
+}
+
+// period is how often a layer has no window: a number, or a text as LLLG for 4.
+type period int
+
+func (p *period) UnmarshalJSON(data []byte) error {
+	if data[0] != '"' {
+		return json.Unmarshal(data, (*int)(p))
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	if *p = period(len(text)); text != strings.Repeat("L", max(len(text)-1, 0))+"G" {
+		return fmt.Errorf("sliding_window_pattern is %q, want a number, or G after some L", text)
+	}
+	return nil
 }
 
 // windowSize returns the window of the layers that have one, 0 if none has.

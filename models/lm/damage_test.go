@@ -72,7 +72,7 @@ func TestDamagedFolders(t *testing.T) {
 				"ministral3, mixtral, qwen2, qwen3, gemma2, gemma3_text, gemma3, " +
 				"gemma4_text, gemma4, phi3, qwen2_moe, " +
 				"qwen3_moe, gpt_oss, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, " +
-				"qwen3_5_moe, olmo2, olmo3, smollm3, " +
+				"qwen3_5_moe, olmo2, olmo3, exaone4, smollm3, " +
 				"seed_oss, ernie4_5, ernie4_5_moe, glm4, granite, granitemoe, granitemoeshared, " +
 				"granitemoehybrid, lfm2, lfm2_moe or glm4_moe"}},
 		{"no architecture", set("model_type", nil), nil, []string{`model_type is "", want llama, `}},

@@ -503,6 +503,9 @@ func (k *architectureKeys) windows(c *config) error {
 			c.Windows[i] = *k.Window
 		}
 	}
+	if k.of.localOnly {
+		c.unrotateFull()
+	}
 	return nil
 }
 

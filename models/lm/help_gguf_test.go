@@ -118,7 +118,8 @@ func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) string) *fakeGGUF {
 	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}, ggufShape: shape,
 		names: ggufNamesOf}
-	after := strings.HasPrefix(architecture, "gemma") || architecture == "olmo2"
+	after := strings.HasPrefix(architecture, "gemma") || architecture == "olmo2" ||
+		architecture == "exaone4"
 	if after {
 		f.names = ggufGemmaNamesOf
 	}

@@ -100,9 +100,10 @@ var (
 	})
 	olmoNames = gemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
 	// the same in GGUF files
-	ggufOlmoNames = ggufGemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
-	ggufSeedNames = ggufNames.with(func(n *tensorNames) { n.ffnNorm = "post_attention_norm" })
-	glm4Names     = folderNames.with(func(n *tensorNames) {
+	ggufOlmoNames   = ggufGemmaNames.with(func(n *tensorNames) { n.attentionNorm, n.ffnNorm = "", "" })
+	ggufExaoneNames = ggufOlmoNames.with(func(n *tensorNames) { n.factors = "rope_freqs" })
+	ggufSeedNames   = ggufNames.with(func(n *tensorNames) { n.ffnNorm = "post_attention_norm" })
+	glm4Names       = folderNames.with(func(n *tensorNames) {
 		n.attentionAfter, n.ffnAfter = "post_self_attn_layernorm", "post_mlp_layernorm"
 		n.gateUp, n.gate, n.up = "mlp.gate_up_proj", "", ""
 	})

@@ -66,7 +66,7 @@ var preTokenizersGGUF = map[string]preGGUF{
 	"seed-coder": {patterns: []string{seedWords}},
 	"qwen2":      qwen2GGUF, "deepseek-r1-qwen": qwen2GGUF,
 	"tekken": {patterns: []string{tekkenWords}, ignoreMerges: true, addBegin: true},
-	"gpt-2":  {patterns: []string{gpt2}},
+	"gpt-2":  {patterns: []string{gpt2}}, "exaone4": {patterns: []string{gpt2}},
 	"qwen35": {patterns: []string{qwen35Words}, normal: true},
 	"gpt-4o": {patterns: []string{o200kWords}}, "llama4": {patterns: []string{o200kWords}},
 	"deepseek-v3": {patterns: []string{`\p{N}{1,3}`, "[一-\u9fa5\u3040-ゟ゠-ヿ]+", deepseek3Words}},
