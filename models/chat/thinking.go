@@ -50,6 +50,7 @@ func (t *Template) format() format {
 	for _, p := range pairs {
 		if strings.Contains(t.Source, p.end) {
 			p.field = strings.Contains(t.Source, thinkingFields[0])
+			p.framed = strings.Contains(t.Source, responseBegin)
 			return p
 		}
 	}
@@ -88,21 +89,39 @@ func appendPart(parts []Part, thinking bool, text string) []Part {
 type pair struct {
 	begin, end string
 	field      bool // templates have a field for the thought
+	framed     bool // what is said after it has markers, too, as Granite 3.3 has them
 }
+
+const responseBegin, responseEnd = "<response>", "</response>"
 
 // pairs are the markers of published templates: of many models, of Magistral and Ministral, of
 // Seed-OSS, and of Gemma 4.
 var pairs = []pair{{begin: "<think>", end: "</think>"}, {begin: "[THINK]", end: "[/THINK]"},
 	{begin: "<seed:think>", end: "</seed:think>"}, {begin: "<|channel>thought", end: "<channel|>"}}
 
-func (p pair) markers() []string { return []string{p.begin, p.end} }
+func (p pair) markers() []string {
+	if p.framed {
+		return []string{p.begin, p.end, responseBegin, responseEnd}
+	}
+	return []string{p.begin, p.end}
+}
 
 func (p pair) parts(answer string, done bool) []Part {
 	thinking, said, ok := p.cut(answer)
 	if !ok {
 		return appendPart(nil, false, strings.TrimLeft(answer, space))
 	}
-	return appendPart(appendPart(nil, true, thinking), false, said)
+	return appendPart(appendPart(nil, true, thinking), false, p.unframed(said))
+}
+
+// unframed returns what is said without its markers.
+func (p pair) unframed(said string) string {
+	rest, ok := strings.CutPrefix(said, responseBegin)
+	if !p.framed || !ok {
+		return said
+	}
+	said, _, _ = strings.Cut(rest, responseEnd)
+	return strings.TrimLeft(said, space)
 }
 
 // cut divides an answer that begins with a thought.

@@ -41,7 +41,8 @@ const (
 		`{{ '<' + m['role'] + '>' + content }}{% endfor %}{{ '<assistant><think>\n' }}`
 	wholeTemplate = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}` +
 		`{% if false %}[THINK][/THINK]{% endif %}`
-	plainTemplate = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}`
+	framedTemplate = plainTemplate + `{% if false %}<think></think><response></response>{% endif %}`
+	plainTemplate  = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}`
 )
 
 // TestEarlierAnswers checks what templates write for an answer with a thought.
@@ -130,6 +131,11 @@ func TestParts(t *testing.T) {
 		{r1Template, "<assistant><think>", "x</think></think>y", "(x)</think>y"},
 		{wholeTemplate, "", "[THINK]x[/THINK]y", "(x)y"},
 		{plainTemplate, "<think>", "x</think>y", "x</think>y"},
+		{framedTemplate, "", "<think>x</think>\n<response>\ny\n</response>", "(x)y\n"},
+		{framedTemplate, "<think>", "x</think><response>y", "(x)y"},
+		{framedTemplate, "", "<think>x</think>y<response>", "(x)y<response>"},
+		{framedTemplate, "", "<response>y</response>", "<response>y</response>"},
+		{fieldTemplate, "", "<think>x</think><response>y</response>", "(x)<response>y</response>"},
 		{"<|channel>thought\n<channel|>", "", "<|channel>thought\nx<channel|>y", "(x)y"},
 	} {
 		template := &Template{Source: c.template}
@@ -177,14 +183,15 @@ func growing(t *testing.T, template *Template, pieces []string) {
 func TestPartsGrow(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	pieces := slices.Concat(harmony{}.markers(), strings.SplitAfter("<|channel|></think>", ""),
-		[]string{"<think>", "</think>", "analysis", "final", "assistant", "a", " ", "\n", "\xc2", "\xa0",
+		[]string{"<think>", "</think>", responseBegin, responseEnd, "analysis",
+			"final", "assistant", "a", " ", "\n", "\xc2", "\xa0",
 			"\x85", "é"})
 	for range 20000 {
 		var answer []string
 		for range source.IntN(12) {
 			answer = append(answer, pieces[source.IntN(len(pieces))])
 		}
-		for _, template := range []string{harmonyTemplate, fieldTemplate, plainTemplate} {
+		for _, template := range []string{harmonyTemplate, fieldTemplate, framedTemplate, plainTemplate} {
 			growing(t, &Template{Source: template}, answer)
 		}
 	}
