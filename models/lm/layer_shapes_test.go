@@ -1,10 +1,15 @@
 package lm
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
 )
 
 // layered is a model of Gemma 4 in float64, from the formulas.
@@ -401,4 +406,65 @@ var layeredCases = []archCase{
 	{name: "gemma4 of GGUF with experts", gguf: func(r *reference) *fakeGGUF {
 		return experts4.gguf(r, true)
 	}},
+}
+
+// TestSessionsOfSharedCaches saves, loads, forks and truncates sessions of layers that read keys
+// and values of other layers, next to a model that guesses: logits have the same bits.
+func TestSessionsOfSharedCaches(t *testing.T) {
+	f := newFake("F32")
+	small4.folder(f, &reference{}, false)
+	path := f.write(t)
+	draft, err := Open(path, Options{Context: 64})
+	must(t, err)
+	defer func() { must(t, draft.Close()) }()
+	m, err := Open(path, Options{Context: 64, Draft: draft, Chunk: 7})
+	must(t, err)
+	defer func() { must(t, m.Close()) }()
+	fresh := func() *Session {
+		s, err := m.NewSession()
+		must(t, err)
+		return s
+	}
+	logits := func(s *Session, tokens ...int32) []float32 {
+		x, err := s.Append(t.Context(), tokens...)
+		must(t, err)
+		return slices.Clone(x)
+	}
+	prompt := wide(archPrompt)
+	s := fresh()
+	want := logits(s, prompt...)
+	if draft, err := draft.NewSession(); err != nil || !slices.Equal(logits(draft, prompt...), want) {
+		t.Errorf("in one chunk the logits have other bits (%v)", err)
+	}
+	var saved bytes.Buffer
+	_, err = s.Save(&saved)
+	must(t, err)
+	loaded := fresh()
+	_, err = loaded.Load(&saved)
+	must(t, err)
+	fork, err := s.Fork()
+	must(t, err)
+	must(t, s.Truncate(len(prompt)-9))
+	if !slices.Equal(logits(s, prompt[len(prompt)-9:]...), want) {
+		t.Error("after Truncate the logits have other bits")
+	}
+	want = logits(s, 5)
+	for name, s := range map[string]*Session{"loaded": loaded, "forked": fork} {
+		if !slices.Equal(logits(s, 5), want) {
+			t.Errorf("%s: the logits have other bits", name)
+		}
+	}
+	var answers [2][]int32
+	for i, g := range []Generation{{MaxTokens: 12}, {MaxTokens: 12, Session: fresh()}} {
+		for token, err := range m.Generate(t.Context(), prompt, g) {
+			must(t, err)
+			answers[i] = append(answers[i], token.ID)
+		}
+	}
+	if !slices.Equal(answers[0], answers[1]) {
+		t.Errorf("answers are %v, and %v in a session", answers[0], answers[1])
+	}
+	if _, err := newRemote(m.net, &settings{}); !errors.Is(err, attn.ErrOption) {
+		t.Errorf("with a cache elsewhere: %v", err)
+	}
 }
