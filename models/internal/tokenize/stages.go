@@ -54,6 +54,9 @@ func (k *stageKinds[T]) sequence(data []byte) (all []T, err error) {
 		var list []json.RawMessage
 		err := json.Unmarshal(value, &list)
 		for i := 0; i < len(list) && err == nil; i++ {
+			if string(list[i]) == "null" {
+				return fmt.Errorf("stage %d is null, want an object", i)
+			}
 			var more []T
 			more, err = k.read(list[i])
 			if all = append(all, more...); err == nil && len(all) > mostStages {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
 )
@@ -19,6 +21,18 @@ type template struct {
 
 // pairPart is a token, or the place of the first or the second text, and its segment in the model.
 type pairPart struct{ token, segment int }
+
+// number is a token or a segment in a template: not negative, and an int32.
+type number int
+
+func (n *number) UnmarshalJSON(data []byte) error {
+	i, err := strconv.ParseInt(string(data), 10, 32)
+	if err != nil || i < 0 {
+		return fmt.Errorf("a number is %s, want 0 to %d", strictjson.Short(data), math.MaxInt32)
+	}
+	*n = number(i)
+	return nil
+}
 
 // The places of texts in a pair.
 const (
@@ -72,7 +86,7 @@ type pairFile struct {
 }
 
 // nameAndID is a list of both.
-type nameAndID struct{ id int }
+type nameAndID struct{ id number }
 
 func (n *nameAndID) UnmarshalJSON(data []byte) error {
 	var list []json.RawMessage
@@ -93,9 +107,9 @@ func (p *pairFile) add(t *template, added map[string]int) error {
 	if err := p.trimmed.add(t, added); err != nil {
 		return err
 	}
-	t.before = slices.Insert(t.before, 0, p.Before.id)
-	t.after = append(t.after, p.After.id)
-	t.setPair(pairOf(p.Before.id, p.After.id, p.segment, p.twice), nil)
+	before, after := int(p.Before.id), int(p.After.id)
+	t.before, t.after = slices.Insert(t.before, 0, before), append(t.after, after)
+	t.setPair(pairOf(before, after, p.segment, p.twice), nil)
 	return nil
 }
 
@@ -115,7 +129,7 @@ type templateFile struct {
 	Pair    json.RawMessage `json:"pair"` // of two texts, which few programs use
 	Special map[string]struct {
 		ID     string   `json:"id"`
-		IDs    []int    `json:"ids"`
+		IDs    []number `json:"ids"`
 		Tokens []string `json:"tokens"`
 	} `json:"special_tokens"`
 }
@@ -128,7 +142,7 @@ type templatePart struct {
 
 type templateItem struct {
 	ID   string `json:"id"`
-	Type int    `json:"type_id"` // of the model's segment embeddings
+	Type number `json:"type_id"` // of the model's segment embeddings
 }
 
 // UnmarshalJSON reads keys that are not in lower case.
@@ -173,7 +187,10 @@ func (f *templateFile) add(t *template, added map[string]int) error {
 
 // tokens returns the tokens with a name in the template.
 func (f *templateFile) tokens(name string, added map[string]int) ([]int, error) {
-	ids := f.Special[name].IDs
+	var ids []int
+	for _, id := range f.Special[name].IDs {
+		ids = append(ids, int(id))
+	}
 	if id, ok := added[name]; ok && ids == nil {
 		ids = []int{id}
 	}
@@ -203,7 +220,7 @@ func (f *templateFile) pairs(added map[string]int) (parts []pairPart, err error)
 			return nil, fmt.Errorf("a part of pair is %v, want a SpecialToken, or the Sequences A and B "+
 				"in this order", part)
 		case isText:
-			parts, want = append(parts, pairPart{place, text.Type}), want-1
+			parts, want = append(parts, pairPart{place, int(text.Type)}), want-1
 			continue
 		}
 		ids, err := f.tokens(token.ID, added)
@@ -211,7 +228,7 @@ func (f *templateFile) pairs(added map[string]int) (parts []pairPart, err error)
 			return nil, err
 		}
 		for _, id := range ids {
-			parts = append(parts, pairPart{id, token.Type})
+			parts = append(parts, pairPart{id, int(token.Type)})
 		}
 	}
 	if want != secondText-1 {

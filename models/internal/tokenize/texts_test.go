@@ -100,7 +100,7 @@ func TestRowsOfTokens(t *testing.T) {
 		}
 		for old, c := range map[string][2]string{
 			"', 3], 'cls'": {"', 10], 'cls'", "post_processor puts token 10 around texts, want 0 to 9"},
-			"', 2]}}":      {"', -2]}}", "post_processor puts token -2 around texts, want 0 to 9"},
+			"', 2]}}":      {"', -2]}}", "a number is -2, want 0 to"},
 			"'last': 9":    {"'last': -9", `token "last" has number -9, want 0 to 9`},
 		} {
 			text := strings.Replace(files[file], old, c[0], 1)

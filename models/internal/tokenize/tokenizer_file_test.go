@@ -41,7 +41,12 @@ func TestTemplates(t *testing.T) {
 		{template(`{'Sequence': {'id': 'A', 'type_id': 1}}`), nil, `"type_id":1}}, want`},
 		{template(text, `{'SpecialToken': {'id': '<x>', 'type_id': 0}}`), nil, `has token "<x>", want`},
 		{`{'type': 'BertProcessing', 'sep': ['x'], 'cls': ['y', 2]}`, nil, `["x"], want a token's text`},
-		{`{'type': 'BertProcessing', 'sep': ['x', 'y'], 'cls': ['y', 2]}`, nil, "cannot unmarshal"},
+		{`{'type': 'BertProcessing', 'sep': ['x', 'y'], 'cls': ['y', 2]}`, nil, `a number is "y", want 0 to`},
+		{`{'type': 'BertProcessing', 'sep': ['x', -1], 'cls': ['y', 2]}`, nil, "a number is -1, want 0"},
+		{strings.Replace(template(text), "5", "-1", 1), nil, "a number is -1, want 0 to 2147483647"},
+		{strings.Replace(template(text), "5", "4294967301", 1), nil, "is 4294967301, want 0"},
+		{template(strings.Replace(text, "0", "4294967296", 1)), nil, "a number is 4294967296, want 0"},
+		{`{'type': 'Sequence', 'processors': [null]}`, nil, "post_processor Sequence: stage 0 is null"},
 		{`{'type': 'Other'}`, nil, `post_processor is of type "Other", want a Sequence or one of B`},
 	} {
 		l := loaderOf(t, map[string]string{tokenizerJSON: `{'post_processor': ` + c.file + `,
