@@ -2,7 +2,6 @@ package embed
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -66,7 +65,6 @@ func (m *Model) openDINO(l *weights.Loader) {
 			l.Check(configJSON, fmt.Errorf("image_size is %d × %d, want a square", v.image.h, v.image.w))
 		}
 	}
-	m.onlyVectors(l)
 }
 
 // vitTensors are the tensors before the layers of ViT and DINOv2.
@@ -116,17 +114,6 @@ func (m *Model) openTower(l *weights.Loader, c towerConfig, v *visionConfig, r g
 // imageClasses is the suffix of classes that classify pictures.
 const imageClasses = "ForImageClassification"
 
-// onlyVectors refuses models of classes that do not make vectors.
-func (m *Model) onlyVectors(l *weights.Loader) {
-	var f labelsFile
-	l.JSON(configJSON, &f, strictjson.AnyKey)
-	if f.is(imageClasses) {
-		l.Check(configJSON,
-			fmt.Errorf("architectures is %q, want ViT%s to classify pictures, or a model "+
-				"of vectors", f.Architectures, imageClasses))
-	}
-}
-
 // loadImageHead loads the head of a ViT that classifies pictures.
 func (m *Model) loadImageHead(b *builder) {
 	var f labelsFile
@@ -134,14 +121,5 @@ func (m *Model) loadImageHead(b *builder) {
 	if b.Err != nil || !f.is(imageClasses) {
 		return
 	}
-	if !slices.Contains(f.Architectures, "ViT"+imageClasses) {
-		b.Check(configJSON, fmt.Errorf("architectures is %q, want ViT%s", f.Architectures, imageClasses))
-		return
-	}
 	m.head = m.readHead(b, &f, labelHead)
 }
-
-// imageKinds maps values of model_type to functions that read models of pictures.
-var imageKinds = map[string]func(m *Model, l *weights.Loader){"clip": (*Model).openCLIP,
-	"siglip": (*Model).openSigLIP, "dinov2": (*Model).openDINO,
-	"dinov2_with_registers": (*Model).openDINO, "vit": (*Model).openViT}

@@ -333,10 +333,10 @@ func TestDamagedFolders(t *testing.T) {
 		{"cross-encoder", change("architectures", []string{"BertForSequenceClassification"}),
 			`config.json: architectures is ["BertForSequenceClassification"], which scores texts or pairs`},
 		{"other head", change("architectures", []string{"BertForQuestionAnswering"}),
-			`config.json: architectures is ["BertForQuestionAnswering"], which scores`},
+			`config.json: architectures is ["BertForQuestionAnswering"], and the files have a head`},
 		{"nameless cross-encoder", tensor(func(v map[string]safetensors.TensorView) {
 			v["classifier.weight"] = v["embeddings.LayerNorm.bias"]
-		}), "no safetensors file has tensor pooler.dense.weight"},
+		}), "config.json: architectures is [], and the files have a head or are for one, want a class"},
 		{"no number", tensor(func(v map[string]safetensors.TensorView) {
 			data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
 			view, err := safetensors.NewTensorView(safetensors.F32, []uint64{30},

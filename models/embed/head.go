@@ -47,9 +47,8 @@ var robertaHead = headNames{dense: "classifier.dense", out: "classifier.out_proj
 // labelHead labels tokens.
 var labelHead = headNames{out: "classifier"}
 
-// scoring are suffixes of the classes that compute scores of texts, or of pairs of them.
-var scoring = []string{labelsTexts, labelsTokens, "ForMultipleChoice",
-	"ForNextSentencePrediction", "ForQuestionAnswering"}
+// otherHeads are suffixes of classes that compute no vectors, with heads that are not read.
+var otherHeads = []string{"ForMultipleChoice", "ForNextSentencePrediction", "ForQuestionAnswering"}
 
 // The suffixes of classes with a head that is read.
 const labelsTexts, labelsTokens = "ForSequenceClassification", "ForTokenClassification"
@@ -67,8 +66,8 @@ type labelsFile struct {
 	} `json:"sentence_transformers"`
 }
 
-// loadHead loads the head if the model is one that scores. A model with modules.json makes
-// embeddings. A model with a head and without that file was trained to score only.
+// loadHead loads the head if the class has one. A model with modules.json makes embeddings. A head
+// in the files of another class is an error: it may be trained for anything.
 func (m *Model) loadHead(b *builder) {
 	if b.Err != nil {
 		return
@@ -83,26 +82,26 @@ func (m *Model) loadHead(b *builder) {
 	}
 	var f labelsFile
 	b.JSON(configJSON, &f, strictjson.AnyKey)
-	scoresTexts := slices.ContainsFunc(scoring, f.is)
-	has := m.names.head.out != "" && b.Has(m.names.head.out+".weight")
-	if m.listed {
-		return
-	}
-	if f.is(labelsTokens) {
+	tensor := m.names.head.out + ".weight"
+	has := m.names.head.out != "" && b.Has(tensor)
+	switch {
+	case m.listed:
+	case f.is(labelsTokens):
 		m.loadTokenHead(b, &f)
-		return
+	case f.is(labelsTexts):
+		m.noVector = fmt.Errorf("%s: architectures is %q, which scores texts or pairs of texts, as "+
+			"cross-encoders do, and has no embeddings, want Classify, Scores or Rerank, or a "+
+			"modules.json that says how to make embeddings", configJSON, f.Architectures)
+		if !has {
+			b.Check("", m.noVector)
+			return
+		}
+		m.head = m.readHead(b, &f, m.names.head)
+	case has || slices.ContainsFunc(otherHeads, f.is):
+		b.Check(configJSON, fmt.Errorf("architectures is %q, and the files have a head or are for one, "+
+			"want a class that ends in %s or %s, or a modules.json that says how to make embeddings",
+			f.Architectures, labelsTexts, labelsTokens))
 	}
-	if !scoresTexts && !has {
-		return
-	}
-	m.noVector = fmt.Errorf("%s: architectures is %q, which scores texts or pairs of texts, as "+
-		"cross-encoders do, and has no embeddings, want Classify, Scores or Rerank, or a "+
-		"modules.json that says how to make embeddings", configJSON, f.Architectures)
-	if !has || scoresTexts && !f.is(labelsTexts) {
-		b.Check("", m.noVector)
-		return
-	}
-	m.head = m.readHead(b, &f, m.names.head)
 }
 
 // loadTokenHead loads the head of a model that labels tokens.

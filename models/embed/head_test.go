@@ -198,7 +198,11 @@ func TestCrossEncoderFiles(t *testing.T) {
 	for want, more := range map[string]map[string]any{
 		`activation_fn is "torch.Softmax", want Sigmoid or Identity`: {
 			"sbert_ce_default_activation_function": "torch.Softmax"},
-		"or Rerank, or a modules.json": {"architectures": []string{"BertForQuestionAnswering"}},
+		`["BertForQuestionAnswering"], and`: {"architectures": []string{"BertForQuestionAnswering"}},
+		`["BertForMaskedLM"], and`:          {"architectures": []string{"BertForMaskedLM"}},
+		`["BertModel"], and the files`:      {"architectures": []string{"BertModel"}},
+		"architectures is [], and":          {"architectures": []string{}},
+		`["x"], and the files have a head`:  {"architectures": []string{"x"}},
 	} {
 		k := bert
 		k.config = maps.Clone(k.config)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
@@ -184,6 +185,33 @@ func imageFolder(l *weights.Loader) (inner *weights.Loader, modules *imageModule
 
 const clipModule = "CLIPModel"
 
+// imageKind is a kind of models of pictures.
+type imageKind struct {
+	open    func(m *Model, l *weights.Loader)
+	classes []string // that architectures may name; the first makes vectors
+}
+
+// imageKinds maps values of model_type to kinds.
+var imageKinds = map[string]*imageKind{
+	"clip":                  {(*Model).openCLIP, []string{clipModule}},
+	"siglip":                {(*Model).openSigLIP, []string{"SiglipModel"}},
+	"dinov2":                {(*Model).openDINO, []string{"Dinov2Model"}},
+	"dinov2_with_registers": {(*Model).openDINO, []string{"Dinov2WithRegistersModel"}},
+	"vit":                   {(*Model).openViT, []string{"ViTModel", "ViT" + imageClasses}},
+}
+
+// checkClass refuses classes that compute something else.
+func (k *imageKind) checkClass(l *weights.Loader) {
+	var f labelsFile
+	l.JSON(configJSON, &f, strictjson.AnyKey)
+	for _, class := range f.Architectures {
+		if !slices.Contains(k.classes, class) {
+			l.Check(configJSON, fmt.Errorf("architectures is %q, want %s, or to classify images ViT%s",
+				f.Architectures, k.classes[0], imageClasses))
+		}
+	}
+}
+
 // openImages reads a model of images. outer is its folder, l the folder of its tensors.
 func (m *Model) openImages(outer, l *weights.Loader, kind string, modules *imageModules) {
 	switch {
@@ -203,7 +231,8 @@ func (m *Model) openImages(outer, l *weights.Loader, kind string, modules *image
 	if l.Err = cmp.Or(l.Err, outer.Err); l.Err != nil {
 		return
 	}
-	imageKinds[kind](m, l)
+	imageKinds[kind].checkClass(l)
+	imageKinds[kind].open(m, l)
 	if modules != nil && modules.normalize {
 		project := m.project
 		m.project = func(b *builder) {

@@ -576,6 +576,7 @@ func TestRefusedImageConfigs(t *testing.T) {
 		changes []change
 	}{
 		{clipImageTest("gelu", geluOf), []change{
+			{"c", "", "architectures", []string{"BertModel"}, `architectures is ["BertModel"], want CLIPM`},
 			{"c", "", "projection_dim", 0, "projection_dim is 0"}, {"c", "", "new", 1, `"new" is 1`},
 			{"c", "text_config", "new", 1, `text_config: key "new" is 1`},
 			{"c", "text_config", "num_attention_heads", 7,
@@ -596,18 +597,19 @@ func TestRefusedImageConfigs(t *testing.T) {
 			{"p", "", "image_processor_type", "BlipImageProcessor", `image_processor_type is "Blip`},
 			{"p", "", "do_center_crop", false, "want one size for all"}}},
 		{siglipImageTest(), []change{
+			{"c", "", "architectures", []string{"SiglipForImageClassification"}, "want SiglipModel, or"},
 			{"c", "vision_config", "vision_use_head", false, "vision_use_head is false"},
 			{"c", "text_config", "projection_size", 7, "vectors of texts have 7 numbers"},
 			{"p", "", "do_center_crop", true, "do_center_crop is true"},
 			{"t", "", "pad_token", "nothing", `pad_token is "nothing"`}}},
 		{vitImageTest(), []change{{"c", "", "architectures", []string{"BeitForImageClassification"},
-			"want ViTForImageClassification"}, {"c", "", "qkv_bias", false, "has no place"},
+			"want ViTModel, or to classify images ViTForIm"}, {"c", "", "qkv_bias", false, "has no place"},
 			{"c", "", "problem_type", "x", `problem_type is "x"`}}},
 		{dino, []change{{"c", "", "mlp_ratio", -1, "mlp_ratio is -1"},
 			{"c", "", "num_register_tokens", 0, "num_register_tokens is 0"},
 			{"c", "", "image_size", []int{12, 16}, "want a square"},
 			{"c", "", "architectures", []string{"Dinov2WithRegistersForImageClassification"},
-				"want ViTForImageClassification"}, {"c", "", "model_type", "dinov2",
+				"want Dinov2WithRegistersModel, or"}, {"c", "", "model_type", "dinov2",
 				"num_register_tokens is 2"}}},
 	} {
 		for _, change := range c.changes {
