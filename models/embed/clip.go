@@ -3,8 +3,10 @@ package embed
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
@@ -73,10 +75,10 @@ type towerConfig struct {
 // textConfig is text_config.
 type textConfig struct {
 	towerConfig
-	Vocab     int   `json:"vocab_size"`
-	Positions int   `json:"max_position_embeddings"`
-	End       int32 `json:"eos_token_id"`
-	Width     *int  `json:"projection_size"` // of SigLIP
+	Vocab     int    `json:"vocab_size"`
+	Positions int    `json:"max_position_embeddings"`
+	End       *int32 `json:"eos_token_id"`    // of CLIP
+	Width     *int   `json:"projection_size"` // of SigLIP
 }
 
 // pictureConfig is vision_config.
@@ -142,8 +144,7 @@ func (m *Model) openCLIP(l *weights.Loader) {
 	c.Width = 512
 	l.JSON(configJSON, &c, pairIdle)
 	text := section(l, "text_config", textConfig{towerConfig{512, 2048, 12, 8, "quick_gelu", 1e-5},
-		49408,
-		77, 49407, nil}, c.Text, c.TextDict)
+		49408, 77, new(int32(49407)), nil}, c.Text, c.TextDict)
 	picture := section(l, "vision_config", pictureConfig{towerConfig{768, 3072, 12, 12, "quick_gelu",
 		1e-5}, visionConfig{oneOrTwo{224}, oneOrTwo{32}, 3}, nil}, c.Vision, c.VisionDict)
 	l.Check(configJSON, weights.Sizes([]string{"projection_dim"}, c.Width))
@@ -154,9 +155,7 @@ func (m *Model) openCLIP(l *weights.Loader) {
 	}
 	m.describeText(l, &text)
 	m.causal = true
-	if m.endings = (endings{kind: firstEnd, token: text.End}); text.End == 2 {
-		m.endings.kind = largestEnd
-	}
+	m.endTexts(l, text.End)
 	d := m.describePictures(l, &picture, "CLIP")
 	d.names.norm = "pre_layrnorm"
 	if d.vision != nil {
@@ -175,7 +174,7 @@ func (m *Model) openSigLIP(l *weights.Loader) {
 	var c pairConfig
 	l.JSON(configJSON, &c, pairIdle)
 	text := section(l, "text_config", textConfig{towerConfig{768, 3072, 12, 12, "gelu_pytorch_tanh",
-		1e-6}, 32000, 64, 0, nil}, c.Text, c.TextDict)
+		1e-6}, 32000, 64, nil, nil}, c.Text, c.TextDict)
 	picture := section(l, "vision_config", pictureConfig{towerConfig{768, 3072, 12, 12,
 		"gelu_pytorch_tanh", 1e-6}, visionConfig{oneOrTwo{224}, oneOrTwo{16}, 3}, nil}, c.Vision,
 		c.VisionDict)
@@ -212,6 +211,26 @@ func (m *Model) describeText(l *weights.Loader, c *textConfig) {
 		m.texts = tokenize.ReadTexts(l, c.Vocab, m.sentence.longest, c.Positions)
 	}
 	m.modes, m.withPrompt = pooling{"lasttoken"}, true
+}
+
+// endTexts sets the token that ends texts of CLIP. Without one at their end, all texts would have the
+// vector of their first token.
+func (m *Model) endTexts(l *weights.Loader, end *int32) {
+	if l.Err != nil {
+		return
+	}
+	if end == nil {
+		l.Check(configJSON, errors.New("text_config: eos_token_id is null, want a token"))
+		return
+	}
+	if m.endings = (endings{kind: firstEnd, token: *end}); *end == 2 {
+		m.endings.kind = largestEnd
+	}
+	after := m.texts.Around(nil)[m.texts.Before():]
+	if m.endings.kind == firstEnd && !slices.Contains(after, *end) || len(after) == 0 {
+		l.Check(configJSON, fmt.Errorf("text_config: eos_token_id is %d, want 2 or a token that "+
+			"tokenizer.json puts after texts, of %d", *end, after))
+	}
 }
 
 // padding returns the token that pads texts.

@@ -578,6 +578,10 @@ func TestRefusedImageConfigs(t *testing.T) {
 		{clipImageTest("gelu", geluOf), []change{
 			{"c", "", "architectures", []string{"BertModel"}, `architectures is ["BertModel"], want CLIPM`},
 			{"c", "", "projection_dim", 0, "projection_dim is 0"}, {"c", "", "new", 1, `"new" is 1`},
+			{"c", "text_config", "eos_token_id", -5, "eos_token_id is -5, want 2 or a token that"},
+			{"c", "text_config", "eos_token_id", 99999, "eos_token_id is 99999, want 2 or a token"},
+			{"c", "text_config", "eos_token_id", 3, "eos_token_id is 3, want 2 or a token that tokenizer"},
+			{"c", "text_config", "eos_token_id", nil, "eos_token_id is null"},
 			{"c", "text_config", "new", 1, `text_config: key "new" is 1`},
 			{"c", "text_config", "num_attention_heads", 7,
 				"text_config: hidden_size is 30, want a multiple"},
