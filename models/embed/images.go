@@ -19,8 +19,9 @@ import (
 // for the same space. [Model.Similarity] compares vectors; they have length 1 only with
 // Options.Normalize, or if modules.json says so. Images are resized and cropped by
 // preprocessor_config.json, with the same numbers as Pillow; alpha is dropped, and EXIF orientation
-// is not applied. Sides have 1 to 16384 pixels, and an image has at most 2²⁶. Images must not
-// change during the call.
+// is not applied. Sides have 1 to 16384 pixels, and an image has at most 2²⁶. Damaged images are
+// errors: planes shorter than the bounds and their stride say, and pixels whose color is nil or not
+// in the palette. Images must not change during the call.
 func (m *Model) EncodeImages(images []image.Image) ([][]float32, error) {
 	if err := m.checkImages(images); err != nil {
 		return nil, err

@@ -525,9 +525,9 @@ func TestImagesMisuse(t *testing.T) {
 	}{
 		{encodes(m, fine, nil), "images[1] is nil"}, {encodes(m, (*image.RGBA)(nil)), "images[0] is nil"},
 		{encodes(m, image.NewPaletted(image.Rect(2, 3, 5, 9), nil)),
-			"images[0] has a pixel of color 0, and its palette has 0 colors"},
+			"images[0]: it has a pixel of color 0, and its palette has 0 colors"},
 		{encodes(m, fine, badPalette.SubImage(image.Rect(1, 0, 3, 2))),
-			"images[1] has a pixel of color 2, and its palette has 2 colors"},
+			"images[1]: it has a pixel of color 2, and its palette has 2 colors"},
 		{encodes(m, badPalette.SubImage(image.Rect(1, 1, 3, 2))), "<nil>"},
 		{encodes(m, image.NewGray(image.Rect(0, 0, 0, 3))), "images[0] is of 0 × 3 pixels"},
 		{encodes(m, &image.Gray{Rect: image.Rect(0, 0, 1<<14+1, 1)}), "is of 16385 × 1 pixels"},

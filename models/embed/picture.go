@@ -5,7 +5,6 @@ import (
 	"image"
 	"image/color"
 	"reflect"
-	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -13,7 +12,7 @@ import (
 // The largest pictures: pixels of a side, and in all.
 const mostSide, mostPixels = 1 << 14, 1 << 26
 
-// checkImage refuses pictures without pixels or colors of them, and those that are too large.
+// checkImage refuses pictures that cannot be read, and those that are too large.
 func checkImage(i int, m image.Image) error {
 	if v := reflect.ValueOf(m); m == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("embed: images[%d] is nil, want an image: %w", i, attn.ErrOption)
@@ -25,20 +24,8 @@ func checkImage(i int, m image.Image) error {
 			"and at most %d "+
 			"pixels: %w", i, w, h, mostSide, mostPixels, attn.ErrOption)
 	}
-	if p, ok := m.(*image.Paletted); ok {
-		return checkPalette(i, p)
-	}
-	return nil
-}
-
-// checkPalette refuses pixels whose color the palette does not have.
-func checkPalette(i int, m *image.Paletted) error {
-	for y := m.Rect.Min.Y; y < m.Rect.Max.Y; y++ {
-		row := m.Pix[m.PixOffset(m.Rect.Min.X, y):][:m.Rect.Dx()]
-		if index := slices.Max(row); int(index) >= len(m.Palette) {
-			return fmt.Errorf("embed: images[%d] has a pixel of color %d, and its palette has %d colors: %w",
-				i, index, len(m.Palette), attn.ErrOption)
-		}
+	if err := checkPixels(m); err != nil {
+		return fmt.Errorf("embed: images[%d]: %w: %w", i, err, attn.ErrOption)
 	}
 	return nil
 }
