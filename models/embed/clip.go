@@ -243,9 +243,7 @@ func (m *Model) describePictures(l *weights.Loader, c *pictureConfig, class stri
 	m.images = &Model{description: d, path: m.path,
 		sentence: sentence{modes: pooling{"cls"}, withPrompt: true, similarity: m.similarity}}
 	if p := readProcessor(l, class); l.Err == nil {
-		v, err := newVision(&c.visionConfig, p, noResampling)
-		l.Check(configJSON, err)
-		d.vision = v
+		d.vision = newVision(l, &c.visionConfig, p, noResampling)
 	}
 	c.describe(l, d, "vision_config")
 	return d

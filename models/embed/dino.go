@@ -104,9 +104,7 @@ func (m *Model) openTower(l *weights.Loader, c towerConfig, v *visionConfig, r g
 	m.description, m.images = d, m
 	m.modes, m.withPrompt = pooling{"cls"}, true
 	if p := readProcessor(l, class); l.Err == nil {
-		made, err := newVision(v, p, r)
-		l.Check(configJSON, err)
-		d.vision = made
+		d.vision = newVision(l, v, p, r)
 	}
 	c.describe(l, d, "")
 }

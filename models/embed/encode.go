@@ -206,6 +206,9 @@ func (r *reading) Work(part int) {
 		case textAndHypothesis:
 			r.reads[i], r.errs[i] = r.texts.PairFirst(r.prepareText("", r.before),
 				r.prepareText("", r.inputs[i]))
+			if err := r.errs[i]; err != nil {
+				r.errs[i] = fmt.Errorf("with label %d the hypothesis is %q: %w", i, r.inputs[i], err)
+			}
 		default:
 			longest := cmp.Or(r.within, r.texts.Longest())
 			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepareText(r.before, r.inputs[i]), longest)

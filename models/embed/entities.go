@@ -8,7 +8,8 @@ import (
 )
 
 // Entity is a labelled part of a text, such as a name: the bytes from Start to End of the original
-// text. Start equals End where a token stands for no bytes.
+// text. Some tokenizers count the spaces before a word as part of it: trim what must begin with a
+// letter. Start equals End where a token stands for no bytes.
 type Entity struct {
 	Label      string
 	Start, End int

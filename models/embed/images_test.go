@@ -519,6 +519,8 @@ func TestImagesMisuse(t *testing.T) {
 	_, entities := m.Entities([]string{"a"}, Simple)
 	_, longer := Open(path, Options{MaxTokens: 7})
 	_, pools := Open(path, Options{Pooling: []string{"mean"}})
+	_, cuts := Open(path, Options{Cut: func(_, _, _ int) {}})
+	_, _, queries := m.EncodeQueries([]string{"a"})
 	for _, e := range []struct {
 		err  error
 		want string
@@ -536,7 +538,8 @@ func TestImagesMisuse(t *testing.T) {
 		{encodes(mustRandom(t, Sizes{Hidden: 6, FFN: 6, Vocab: 9}, Options{}), fine), "reads texts only"},
 		{classes, "no head that classifies images"}, {texts, "it reads images only"},
 		{ranks, "it reads images only"}, {entities, "labels no tokens"}, {longer, "MaxTokens is 7"},
-		{pools, "Options.Pooling"},
+		{pools, "Options.Pooling"}, {cuts, "it reads images only, want EncodeImages or ClassifyImages, with Options.Cut nil"},
+		{queries, "it reads images only"},
 	} {
 		if !strings.Contains(fmt.Sprint(e.err), e.want) {
 			t.Errorf("%v, want %s", e.err, e.want)
@@ -609,7 +612,10 @@ func TestRefusedImageConfigs(t *testing.T) {
 		{vitImageTest(), []change{{"c", "", "architectures", []string{"BeitForImageClassification"},
 			"want ViTModel, or to classify images ViTForIm"}, {"c", "", "qkv_bias", false, "has no place"},
 			{"c", "", "problem_type", "x", `problem_type is "x"`}}},
-		{dino, []change{{"c", "", "mlp_ratio", -1, "mlp_ratio is -1"},
+		{dino, []change{{"p", "", "crop_size", map[string]any{"height": 12, "width": 3},
+			"preprocessor_config.json: crop_size and size make pictures of 12 × 3, which are 3 × 0 patches"},
+			{"p", "", "do_center_crop", false, "/preprocessor_config.json: do_center_crop is false"},
+			{"c", "", "mlp_ratio", -1, "mlp_ratio is -1"},
 			{"c", "", "num_register_tokens", 0, "num_register_tokens is 0"},
 			{"c", "", "image_size", []int{12, 16}, "want a square"},
 			{"c", "", "architectures", []string{"Dinov2WithRegistersForImageClassification"},

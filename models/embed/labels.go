@@ -73,10 +73,11 @@ const usualHypothesis = "This example is {}."
 
 // ZeroShot returns a probability for each label, in their order, with a model of natural language
 // inference: how much the text entails the hypothesis with the label in place of {}. A hypothesis
-// "" means "This example is {}." With several, or with one label, probabilities are independent,
-// each of entailment against contradiction; otherwise they add up to 1. One of the model's Labels
-// must begin with "entail". A text that is too long is truncated at its end for each label, and
-// Options.Cut is called with the index of the label.
+// has exactly one {}; "" means "This example is {}." With several, or with one label, probabilities
+// are independent, each of entailment against contradiction; otherwise they add up to 1. Exactly
+// one of the model's Labels must begin with "entail". A text that is too long is truncated at its
+// end for each label, and Options.Cut is called with the index of the label. No labels, and a
+// hypothesis so long that no token of the text has room, are errors.
 func (m *Model) ZeroShot(text string, labels []string, hypothesis string, several bool) ([]float32,
 	error) {
 	if err := m.checkClasses(); err != nil {

@@ -174,6 +174,9 @@ func TestLabelsMisuse(t *testing.T) {
 		_, err := m.ZeroShot(text, labels, hypothesis, false)
 		return err
 	}
+	k, h := kindNamed(t, "bert"), headTests()["bert"]
+	path, _ := writeCross(t, &k, &h, threeLabels)
+	short := zero(mustOpen(t, path, Options{MaxTokens: 3}), "a", "{}", "b")
 	three, vectors := open(threeLabels), mustRandom(t, Sizes{Hidden: 6, FFN: 6, Vocab: 9}, Options{})
 	tokens := mustRandom(t, Sizes{Hidden: 6, FFN: 6, Vocab: 9, TokenLabels: 2}, Options{})
 	_, entities := three.Entities([]string{"a"}, Simple)
@@ -191,7 +194,8 @@ func TestLabelsMisuse(t *testing.T) {
 		{zero(three, "a", "{} {}", "b"), "2 times {}"},
 		{zero(three, "a", ""), "there are no labels"},
 		{zero(three, "cat", strings.Repeat("un ", 17)+"{}", "b"),
-			"text 0: the second text of the pair has 18 tokens, want less than 17"},
+			`un b": it has 18 tokens, want at most 16, which leave room for a token of the text`},
+		{short, `with label 0 the hypothesis is "b": pairs have at most 3 tokens, want at least 5, with 3 `},
 		{zero(open(map[string]any{"0": "a", "1": "b"}), "a", "", "b"), "begins with entail"},
 		{zero(open(map[string]any{"0": "entailed", "1": "Entail"}), "a", "", "b"), "labels 0 and 1"},
 		{zero(open(map[string]any{"0": "entailment"}), "a", "", "b"), "the only label"},
@@ -204,7 +208,8 @@ func TestLabelsMisuse(t *testing.T) {
 			t.Errorf("%v, want %s", c.err, c.want)
 		}
 	}
-	for _, err := range []error{zero(three, "a", "x", "b"), zero(three, "a", ""), unknown} {
+	for _, err := range []error{zero(three, "a", "x", "b"), zero(three, "a", ""), unknown, short,
+		zero(three, "cat", strings.Repeat("un ", 17)+"{}", "b")} {
 		if !errors.Is(err, attn.ErrOption) {
 			t.Errorf("%v is no ErrOption", err)
 		}

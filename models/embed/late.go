@@ -169,6 +169,9 @@ func (m *Model) maxSims(ctx context.Context, query string, texts []string) ([]fl
 // vectors returns the vectors of the tokens of texts, and their number for each text.
 func (m *Model) vectors(ctx context.Context, texts []string, queries bool) (rows attn.Tensor,
 	lens []int, err error) {
+	if m.texts == nil {
+		return rows, nil, fmt.Errorf("embed: %s: %w", m.path, errNoTexts)
+	}
 	if m.late == nil {
 		return rows, nil, fmt.Errorf("embed: %s: %w", m.path, errNotLate)
 	}

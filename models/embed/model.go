@@ -247,6 +247,8 @@ func (m *Model) checkTextOptions(o *Options) error {
 		return fmt.Errorf("Options.Pooling is %q, want nil for a model of images", o.Pooling)
 	case m.texts == nil && o.MaxTokens > 0:
 		return fmt.Errorf("Options.MaxTokens is %d, want 0: %w", o.MaxTokens, errNoTexts)
+	case m.texts == nil && o.Cut != nil:
+		return fmt.Errorf("%w, with Options.Cut nil", errNoTexts)
 	}
 	return nil
 }

@@ -13,15 +13,17 @@ import (
 )
 
 // Sizes are the sizes of a random BERT. With Labels it is a cross-encoder with that number of
-// labels, one for Rerank. With TokenLabels it labels tokens, for Entities. With TokenDimensions it
-// is a ColBERT, whose tokens have vectors of that length. With none it makes a vector of each text.
+// labels, for Classify and Scores, or Rerank with one; they are LABEL_0, LABEL_1 and so on. With
+// TokenLabels it labels tokens, for Entities. With TokenDimensions it is a ColBERT, whose tokens
+// have vectors of that length. With none it makes a vector of each text.
 type Sizes struct {
 	Layers, Hidden, Heads, FFN, Vocab    int
 	Labels, TokenLabels, TokenDimensions int
 }
 
 // Random returns a BERT of random weights and a random vocabulary for benchmarks and tests. Its
-// vectors and scores mean nothing.
+// vectors and scores mean nothing. There are no random models of images, or of natural language
+// inference for ZeroShot: tests of these need a folder.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func Random(s Sizes, o Options) (*Model, error) {
 		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions",
 		width: "Sizes.Hidden / Sizes.Heads"}
 	if err := cmp.Or(d.check(keys), s.checkKind()); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("embed: %w", err)
 	}
 	m := &Model{options: o, path: "random", description: d, sentence: usualSentence(),
 		texts: tokenize.HashedTexts(s.Vocab, 512)}
@@ -64,12 +66,12 @@ func (s *Sizes) checkKind() error {
 		n    int
 	}{{"Labels", s.Labels}, {"TokenLabels", s.TokenLabels}, {"TokenDimensions", s.TokenDimensions}} {
 		if of.n < 0 || of.n > 1<<16 {
-			return fmt.Errorf("embed: Sizes.%s is %d, want 0 to %d", of.name, of.n, 1<<16)
+			return fmt.Errorf("Sizes.%s is %d, want 0 to %d", of.name, of.n, 1<<16)
 		}
 		heads += min(of.n, 1)
 	}
 	if heads > 1 {
-		return fmt.Errorf("embed: Sizes has %d Labels, %d TokenLabels and TokenDimensions %d, want 0 of "+
+		return fmt.Errorf("Sizes has %d Labels, %d TokenLabels and TokenDimensions %d, want 0 of "+
 			"all but one", s.Labels, s.TokenLabels, s.TokenDimensions)
 	}
 	return nil
@@ -84,7 +86,7 @@ func (m *Model) labelRandom(b *builder, labels int) {
 // scoreRandom turns the model into a cross-encoder.
 func (m *Model) scoreRandom(b *builder, labels int) {
 	m.head = m.readHead(b, &labelsFile{Count: &labels}, m.names.head)
-	m.noVector = errors.New("it has Sizes.Labels, want Rerank or Scores")
+	m.noVector = errors.New("it has Sizes.Labels, want Classify, Scores or Rerank")
 }
 
 // makeLate turns the model into a ColBERT without prefix tokens.

@@ -48,36 +48,38 @@ type visionConfig struct {
 // oneOrTwo is the side of a square, or height and width.
 type oneOrTwo = weights.OneOrMore
 
-// newVision checks sizes, and sets those of the processor.
-func newVision(c *visionConfig, p *processor, r gridResampling) (*vision, error) {
+// newVision checks sizes, and sets those of the processor. It returns nil after an error.
+func newVision(l *weights.Loader, c *visionConfig, p *processor, r gridResampling) *vision {
 	image, err := rectangleOf("image_size", c.Image)
-	if err != nil {
-		return nil, err
-	}
+	l.Check(configJSON, err)
 	patch, err := rectangleOf("patch_size", c.Patch)
-	if err != nil {
-		return nil, err
+	l.Check(configJSON, err)
+	if l.Err != nil {
+		return nil
 	}
 	if patch.h != patch.w || patch.h > min(image.h, image.w) || c.Channels != 3 {
-		return nil,
+		l.Check(configJSON,
 			fmt.Errorf("patch_size is %d × %d, image_size %d × %d and num_channels %d, want square "+
-				"patches within the image, and 3", patch.h, patch.w, image.h, image.w, c.Channels)
+				"patches within the image, and 3", patch.h, patch.w, image.h, image.w, c.Channels))
+		return nil
 	}
 	v := &vision{processor: p, image: image, patch: patch.h, resampled: r}
-	if v.input, err = p.output(); err != nil {
-		return nil, fmt.Errorf("%s: %w", processorJSON, err)
-	}
-	if r == noResampling && v.input != image {
-		return nil, fmt.Errorf("image_size is %d × %d, and %s makes pictures of %d × %d, want the same",
-			image.h, image.w, processorJSON, v.input.h, v.input.w)
+	v.input, err = p.output()
+	l.Check(processorJSON, err)
+	if l.Err == nil && r == noResampling && v.input != image {
+		l.Check(configJSON, fmt.Errorf("image_size is %d × %d, and %s makes pictures of %d × %d, want "+
+			"the same", image.h, image.w, processorJSON, v.input.h, v.input.w))
 	}
 	v.grid = rectangle{v.input.h / v.patch, v.input.w / v.patch}
 	if v.grid.h < 1 || v.grid.w < 1 || v.grid.h*v.grid.w > 1<<16 {
-		return nil,
-			fmt.Errorf("patch_size is %d, which makes %d × %d patches of pictures, want 1 to 65536",
-				v.patch, v.grid.h, v.grid.w)
+		l.Check(processorJSON, fmt.Errorf("crop_size and size make pictures of %d × %d, which are %d × %d "+
+			"patches of patch_size %d, want 1 to 65536 patches", v.input.h, v.input.w, v.grid.h, v.grid.w,
+			v.patch))
 	}
-	return v, nil
+	if l.Err != nil {
+		return nil
+	}
+	return v
 }
 
 func rectangleOf(key string, sides oneOrTwo) (rectangle, error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
@@ -155,12 +156,27 @@ func (t *Texts) Pair(first, second string) (Read, error) {
 // the second one leaves no room for a token of the first.
 func (t *Texts) PairFirst(first, second string) (Read, error) {
 	return t.pairCut(first, second, func(a, b, room int) (int, int, error) {
-		if a+b > room && b >= room {
-			return 0, 0, fmt.Errorf("the second text of the pair has %d tokens, want less than %d, the "+
-				"room for both", b, room)
+		switch {
+		case a+b <= room || b < room:
+		case room < 2:
+			return 0, 0, fmt.Errorf("pairs have at most %d tokens, want at least %d, with %d around both "+
+				"texts: %w", t.longest, t.pairAround()+2, t.pairAround(), attn.ErrOption)
+		default:
+			return 0, 0, fmt.Errorf("it has %d tokens, want at most %d, which leave room for a token of "+
+				"the text: %w", b, room-1, attn.ErrOption)
 		}
 		return min(a, room-b), b, nil
 	})
+}
+
+// pairAround returns how many tokens are put around two texts.
+func (t *Texts) pairAround() (n int) {
+	for _, p := range t.pair {
+		if p.token >= 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // pairCut is Pair; cut returns how many tokens each text keeps.
@@ -178,13 +194,7 @@ func (t *Texts) pairCut(first, second string, cut func(a, b, room int) (int, int
 	if err != nil {
 		return r, err
 	}
-	room := t.longest
-	for _, p := range t.pair {
-		if p.token >= 0 {
-			room--
-		}
-	}
-	keptA, keptB, err := cut(len(a), len(b), max(0, room))
+	keptA, keptB, err := cut(len(a), len(b), max(0, t.longest-t.pairAround()))
 	if err != nil {
 		return r, err
 	}

@@ -122,6 +122,8 @@ func TestRefusedTokenizers(t *testing.T) {
 		return `{'pre_tokenizer': {'type': 'Split', ` + options + `}, ` + model + `}`
 	}
 	for file, want := range map[string]string{
+		`{'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'NFC'}, null]}, ` + model +
+			`}`: "normalizer Sequence: stage 1 is null, want an object",
 		metaspace(`'replacement': 'ab'`): `replacement "ab", want one letter`,
 		metaspace(`'replacement': '▁', 'prepend_scheme': 'last'`): `prepend_scheme "last", want always, ` +
 			`first or never`,
