@@ -213,8 +213,8 @@ func (m *Model) describeText(l *weights.Loader, c *textConfig) {
 	m.modes, m.withPrompt = pooling{"lasttoken"}, true
 }
 
-// endTexts sets the token that ends texts of CLIP. Without one at their end, all texts would have the
-// vector of their first token.
+// endTexts sets the token that ends texts of CLIP. Without it all texts would have the vector of
+// their first token.
 func (m *Model) endTexts(l *weights.Loader, end *int32) {
 	if l.Err != nil {
 		return

@@ -538,7 +538,8 @@ func TestImagesMisuse(t *testing.T) {
 		{encodes(mustRandom(t, Sizes{Hidden: 6, FFN: 6, Vocab: 9}, Options{}), fine), "reads texts only"},
 		{classes, "no head that classifies images"}, {texts, "it reads images only"},
 		{ranks, "it reads images only"}, {entities, "labels no tokens"}, {longer, "MaxTokens is 7"},
-		{pools, "Options.Pooling"}, {cuts, "it reads images only, want EncodeImages or ClassifyImages, with Options.Cut nil"},
+		{pools, "Options.Pooling"},
+		{cuts, "it reads images only, want EncodeImages or ClassifyImages, with Options.Cut nil"},
 		{queries, "it reads images only"},
 	} {
 		if !strings.Contains(fmt.Sprint(e.err), e.want) {

@@ -72,8 +72,8 @@ func newVision(l *weights.Loader, c *visionConfig, p *processor, r gridResamplin
 	}
 	v.grid = rectangle{v.input.h / v.patch, v.input.w / v.patch}
 	if v.grid.h < 1 || v.grid.w < 1 || v.grid.h*v.grid.w > 1<<16 {
-		l.Check(processorJSON, fmt.Errorf("crop_size and size make pictures of %d × %d, which are %d × %d "+
-			"patches of patch_size %d, want 1 to 65536 patches", v.input.h, v.input.w, v.grid.h, v.grid.w,
+		l.Check(processorJSON, fmt.Errorf("crop_size and size make pictures of %d × %d, which are %d × "+
+			"%d patches of patch_size %d, want 1 to 65536 patches", v.input.h, v.input.w, v.grid.h, v.grid.w,
 			v.patch))
 	}
 	if l.Err != nil {
