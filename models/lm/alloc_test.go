@@ -13,13 +13,20 @@ import (
 func TestNoAllocationInSteps(t *testing.T) {
 	const steps, company = 300, 2
 	kinds := sessionKinds(t)
+	guessing, _ := furtherCases[0].write(t)
+	glm, _ := furtherCases[3].write(t)
 	for name, open := range map[string]func() *Model{
 		"floats":   func() *Model { return small(t, Options{Workers: 2}) },
 		"integers": func() *Model { return small(t, Options{Weights: I8, Products: Integers, Keys: I8}) },
 		"windows":  func() *Model { return opened(t, kinds["windows"], Options{Context: 512}) },
 		"states":   func() *Model { return opened(t, kinds["states"], Options{Context: 512}) },
+		"guesses":  func() *Model { return opened(t, guessing, Options{Context: 512, Guesses: 3}) },
+		"experts":  func() *Model { return opened(t, glm, Options{Context: 512, Guesses: 3}) },
 	} {
 		m := open()
+		if m.engine.guesser != nil {
+			m.engine.guesser.pace.steady = true
+		}
 		g := Generation{MaxTokens: steps + 60, Top: 3, Sampling: Sampling{Temperature: 1, TopP: 0.9,
 			Repetition: 1.1, Frequency: 0.1}, Logits: func(_ []int32, logits []float32) error {
 			first := 128

@@ -13,6 +13,7 @@ import (
 type config struct {
 	Layers, Dim, Heads, KVHeads, HeadDim, FFN, Vocab int
 	Further                                          int // layers after these, which are not loaded
+	nextLayers                                       `json:"-"`
 	Epsilon                                          float64
 	Tied                                             bool  // the last matrix is the embedding
 	Stop                                             []int // tokens that end an answer
@@ -49,6 +50,14 @@ type config struct {
 	ValueNorm    bool    `json:",omitzero"` // values are normed, head by head, without weights
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
+}
+
+// nextLayers says which layers that guess further tokens the files have. No answer depends on it.
+type nextLayers struct {
+	GuessLayers  int    // how many; -1 if the configuration does not say
+	GuessKey     string // the file's name of that
+	OwnEmbedding bool   // that differs from the model's by the configuration
+	Guesses      int    // tokens that such a layer guesses at a time; 0: it is not loaded
 }
 
 // rotations describes how queries and keys are rotated by their positions.

@@ -80,6 +80,8 @@ type configFile struct {
 	StateKeyHeads *int  `json:"linear_num_key_heads"`
 	StateHeads    *int  `json:"linear_num_value_heads"`
 	OutputGate    *bool `json:"attn_output_gate"`
+	MTPLayers     *int  `json:"mtp_num_hidden_layers"` // which guess further tokens
+	MTPEmbedding  *bool `json:"mtp_use_dedicated_embeddings"`
 
 	// of Granite
 	EmbeddingMul  *float64 `json:"embedding_multiplier"`
@@ -254,7 +256,7 @@ func (f *configFile) config() (config, error) {
 		a.apply(&c)
 	}
 	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
-		f.experts, f.states, f.windows, f.byLayer, f.rotations} {
+		f.experts, f.states, f.windows, f.byLayer, f.rotations, f.further} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -414,6 +416,8 @@ func (f *configFile) checkKeys(*config) error {
 		{"linear_num_key_heads", valueOf(f.StateKeyHeads), f.of.states},
 		{"linear_num_value_heads", valueOf(f.StateHeads), f.of.states},
 		{"attn_output_gate", valueOf(f.OutputGate), f.of.states},
+		{"mtp_num_hidden_layers", valueOf(f.MTPLayers), f.of.states},
+		{"mtp_use_dedicated_embeddings", valueOf(f.MTPEmbedding), f.of.states},
 		{"swiglu_limit", valueOf(f.Limit), f.of.limit > 0},
 		{"swiglu_alpha", valueOf(f.Alpha), f.of.limit > 0},
 		{"quantization_config", valueOf(f.Quantized), f.of.mixture == biasedExperts},
@@ -606,6 +610,19 @@ func (f *configFile) ernieExperts(c *config) error {
 		c.Experts.Dense[i] = true
 	}
 	return c.Experts.check("moe_num_experts", "moe_k", "moe_intermediate_size")
+}
+
+// further sets how many layers guess further tokens.
+func (f *configFile) further(c *config) error {
+	c.GuessLayers, c.GuessKey = c.Further, "num_nextn_predict_layers"
+	if f.of.states {
+		c.GuessLayers, c.GuessKey = *cmp.Or(f.MTPLayers, new(-1)), "mtp_num_hidden_layers"
+	}
+	if n := f.MTPLayers; n != nil && *n < 0 {
+		return fmt.Errorf("mtp_num_hidden_layers is %d, want 0 or more", *n)
+	}
+	c.OwnEmbedding = *cmp.Or(f.MTPEmbedding, new(false))
+	return nil
 }
 
 // states sets which layers keep states, and their shape.

@@ -12,12 +12,16 @@ import (
 )
 
 // draftAnswers returns tokens and logits of some simultaneous jobs, and the engine's counts.
-func draftAnswers(t *testing.T, m *model, s settings, how Sampling) (string, *tester) {
+func draftAnswers(t *testing.T, m *model, s settings, how Sampling,
+	prepare ...func(*engine)) (string, *tester) {
 	t.Helper()
 	s.workers, s.places, s.chunk, s.context = 2, 3, 9, 100
 	e, err := newTester(m, s)
 	must(t, err)
 	defer e.close()
+	for _, f := range prepare {
+		f(e.engine)
+	}
 	var logits [4]bytes.Buffer
 	var jobs []*call
 	for i, n := range []int{3, 30, 11, 40} {
@@ -37,8 +41,10 @@ func draftAnswers(t *testing.T, m *model, s settings, how Sampling) (string, *te
 	}
 	must(t, e.answer())
 	text := ""
+	e.answers = map[int][]int{}
 	for _, j := range jobs {
 		text += fmt.Sprintln(j.tokens)
+		e.answers[len(j.prompt)] = j.tokens
 	}
 	for i := range logits {
 		text += logits[i].String()

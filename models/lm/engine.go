@@ -22,6 +22,7 @@ type settings struct {
 	integers bool        // matrices multiply in integers; attention, if the cache has them
 	draft    *model      // guesses tokens; nil for none
 	guesses  int         // at a time
+	steady   bool        // the model's own layer always guesses so many
 	cache    func(CacheConfig) (Cache, error)
 }
 
@@ -42,6 +43,7 @@ type engine struct {
 	prefixes  prefixes
 	snapshots bool     // layers with windows or states cannot go back: prompts are kept at their end
 	drafter   *drafter // nil for none
+	guesser   *guesser // likewise
 	active    []*job   // in the order of their arrival
 	batch     batch
 	meter     meter
@@ -82,6 +84,8 @@ func (e *engine) open() (err error) {
 	}
 	if err == nil && e.settings.draft != nil {
 		e.drafter, err = newDrafter(e, e.settings)
+	} else if err == nil && e.model.further != nil {
+		e.guesser, err = newGuesser(e, &e.settings)
 	}
 	return err
 }
@@ -190,6 +194,7 @@ type batch struct {
 	wanted []int // rows of logits wanted of each piece
 	read   int   // tokens of prompts
 	made   int   // jobs that decode
+	most   int   // guesses of each of these; -1 if some have fewer
 }
 
 func (b *batch) clear() {
@@ -285,19 +290,34 @@ func (e *engine) compute() error {
 			e.logits = nil
 		}
 	}
-	return e.forward(e.batch.pieces, e.batch.wanted)
+	err := e.forward(e.batch.pieces, e.batch.wanted)
+	if err == nil && e.guesser != nil {
+		err = e.guesser.follow(&e.runner, &e.batch)
+	}
+	return err
 }
 
-// guess lets the second model, if there is one, guess tokens of the jobs that decode.
-func (e *engine) guess() error {
-	if e.drafter == nil {
-		return nil
-	}
+// guess lets the second model or the model's own layer for it, if there is one, guess tokens of the
+// jobs that decode.
+func (e *engine) guess() (err error) {
 	b := &e.batch
-	if err := e.drafter.guess(b.jobs); err != nil {
+	switch {
+	case b.made == 0:
+	case e.drafter != nil:
+		err = e.drafter.guess(b.jobs)
+	case e.guesser != nil:
+		e.mu.Lock()
+		b.most = e.guesser.pace.choose(b.made)
+		e.mu.Unlock()
+		err = e.guesser.guess(b.jobs, b.most)
+	}
+	if err != nil {
 		return err
 	}
 	for i, j := range b.jobs {
+		if j.decodes() && len(j.guesses) < b.most {
+			b.most = -1
+		}
 		if len(j.guesses) > 0 {
 			j.seq.mark()
 			j.piece = append(append(j.piece[:0], b.pieces[i].tokens...), j.guesses...)
@@ -313,6 +333,9 @@ func (e *engine) deliver(err error, took time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.meter.count(&e.batch, took)
+	if e.guesser != nil && err == nil && e.batch.read == 0 && e.batch.most >= 0 {
+		e.guesser.pace.note(e.batch.made, e.batch.most, took)
+	}
 	logits := e.logits
 	for i, j := range e.batch.jobs {
 		rows := logits[:min(e.batch.wanted[i]*e.Vocab, len(logits))]

@@ -161,6 +161,7 @@ func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNam
 	if err != nil {
 		l.Check("", fmt.Errorf("%s.%w", name, err))
 	}
+	c.GuessLayers, c.GuessKey = k.Further, name+".nextn_predict_layers"
 	c.Tied, c.Stop = !l.Has(k.of.file.head+".weight"), v.Stop()
 	if k.of.glmExperts {
 		c.QKNorm = l.Has("blk.0.attn_q_norm.weight")

@@ -38,10 +38,13 @@ func idleTensorsGGUF(c *config, names *tensorNames) []string {
 	return slices.Concat(idle, c.furtherLayers(names), c.unreadKeys(names))
 }
 
-// furtherLayers returns patterns of the tensors of layers that guess further tokens.
-func (c *config) furtherLayers(names *tensorNames) (patterns []string) {
+// furtherLayers returns patterns of the tensors of layers for further tokens, if they are not used.
+func (c *config) furtherLayers(names *tensorNames, others ...string) (patterns []string) {
+	if c.Guesses > 0 {
+		return nil
+	}
 	for i := range c.Further {
 		patterns = append(patterns, fmt.Sprintf(names.layer, c.Layers+i)+"*")
 	}
-	return patterns
+	return append(patterns, others...)
 }

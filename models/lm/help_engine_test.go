@@ -23,7 +23,8 @@ type options struct {
 
 // open returns the weights of a model and its tokenizer.
 func (o *options) open() (*model, *tokenizer.Tokenizer, error) {
-	given := Options{Products: Floats, Context: o.context, Pack: o.pack, Weights: Default}
+	given := Options{Products: Floats, Context: o.context, Pack: o.pack, Weights: Default,
+		Guesses: o.guesses}
 	for f := F32; f <= I8; f++ {
 		if f.of() == o.weights {
 			given.Weights = f
@@ -59,7 +60,8 @@ type call struct {
 // tester runs calls in an engine.
 type tester struct {
 	*engine
-	calls []*call
+	calls   []*call
+	answers map[int][]int // of draftAnswers, by the lengths of their prompts
 }
 
 func newTester(m *model, s settings) (*tester, error) {

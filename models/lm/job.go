@@ -30,6 +30,7 @@ type job struct {
 	guesses []int32  // of the last step: tokens that follow the job's
 	piece   []int32  // memory for a piece
 	valid   int      // first tokens of the sequence that are also the job's
+	chosen  int      // tokens chosen by the logits of the last step
 
 	phase   phase
 	away    bool // the reader is busy with a token
@@ -63,7 +64,7 @@ func (j *job) offer(logits []float32) {
 	if j.phase != computing {
 		return
 	}
-	j.logits, j.phase, j.offered = logits, choosing, time.Now()
+	j.logits, j.phase, j.offered, j.chosen = logits, choosing, time.Now(), 0
 	j.ready <- struct{}{}
 }
 
@@ -104,6 +105,10 @@ func (e *engine) chose(j *job, token int32, valid int, goOn bool) {
 	if valid > j.valid {
 		e.meter.right++
 	}
+	if e.guesser != nil && j.chosen < len(j.guesses) {
+		e.guesser.pace.saw(j.chosen, j.guesses[j.chosen] == token)
+	}
+	j.chosen++
 	j.late = time.Since(j.offered)
 	j.tokens, j.valid = append(j.tokens, token), valid
 	if goOn {

@@ -54,9 +54,8 @@ var idleConfig = strictjson.Idle{
 	// of gemma and phi3: other keys say the same
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false", `"vision"`}, "expert_intermediate_size": {},
-	// of qwen3.5: types of the states in other programs, and layers that guess further tokens
-	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
-	"mtp_use_dedicated_embeddings": nil,
+	// of qwen3.5: types of the states in other programs
+	"mamba_ssm_dtype": {`"float32"`},
 	// of Granite 4: how it was trained, and in which pieces other programs compute
 	"init_method": nil, "normalization_function": {`"rmsnorm"`}, "mamba_chunk_size": nil,
 	"mamba_proj_bias": {"false"}, "time_step_limit": {`[0.0,{"__float__":"Infinity"}]`},
@@ -127,6 +126,5 @@ var idleGeneration = strictjson.Idle{
 }
 
 // idleTensors are tensors without effect: angles, which are computed here, a last matrix that is
-// tied to the embedding, and layers that guess further tokens.
-var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "mtp.*",
-	"model.mtp_*"}
+// tied to the embedding, and ERNIE's layers that guess further tokens.
+var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "model.mtp_*"}

@@ -89,8 +89,12 @@ type Options struct {
 
 	Pack string // a file of packed matrices, which makes Open fast; Open writes it if absent
 
-	Draft   *Model // a smaller model with the same tokens, which guesses some; Close leaves it open
-	Guesses int    // tokens that Draft guesses at a time; 0: 4. 0 without a Draft
+	Draft *Model // a smaller model with the same tokens, which guesses some; Close leaves it open
+	// Guesses is how many tokens are guessed at a time: by Draft, where 0 means 4, or without a Draft
+	// by the model's own layer for that (multi-token prediction), where 0 means none. That layer
+	// guesses at most so many, and fewer where these take less time for each token. An answer is the
+	// same with any number.
+	Guesses int
 
 	Progress func(done, of int64) // called while a model is opened, with bytes of its files
 
@@ -143,9 +147,6 @@ func (o *Options) complete(stored bool) error {
 	guesses := 0
 	if o.Draft != nil {
 		guesses = 4
-	} else if o.Guesses > 0 {
-		return fmt.Errorf("%w: Options.Guesses is %d without a Draft, want 0: a model's own layers for "+
-			"guesses stay unread", attn.ErrOption, o.Guesses)
 	}
 	for _, n := range []struct {
 		name        string

@@ -20,11 +20,14 @@ func loadFolder(path string, o *Options) (*Model, error) {
 	if l.Err != nil {
 		return nil, l.Err
 	}
+	if err := c.useGuesses(l, names, o); err != nil {
+		return nil, err
+	}
 	idle := idleTensors
 	if c.Wrapped {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}
-	idle = slices.Concat(idle, c.furtherLayers(names), c.unreadKeys(names))
+	idle = slices.Concat(idle, c.furtherLayers(names, "mtp.*"), c.unreadKeys(names))
 	vocab := c.Vocab
 	read := tokenize.Beside(l, func(l *weights.Loader) *tokenize.Tokenizer {
 		return tokenize.ReadBPE(l, vocab)
@@ -46,6 +49,9 @@ func loadFile(path string, o *Options) (*Model, error) {
 	c, names := readMetadata(l, v)
 	if l.Err != nil {
 		return nil, l.Err
+	}
+	if err := c.useGuesses(l, names, o); err != nil {
+		return nil, err
 	}
 	return load(l, &c, names, o, idleTensorsGGUF(&c, names), read, func(t *tokenize.Tokenizer) []int {
 		t.Named = v.Named()

@@ -18,6 +18,7 @@ type model struct {
 	residual  []float32      // ResidualScale for each element of a row
 	head      weights.Linear // from the last layer's rows to a logit for each token
 	table     *inputTable    // of the inputs of layers; nil for none
+	further   *furtherLayer  // nil for none
 	packed    int            // bytes of matrices,
 	memory    int            // and of all weights
 }
@@ -70,9 +71,13 @@ func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format
 			m.layers[i].rope = rope
 		}
 	}
+	m.packed = l.Packed - b.unread
+	if c.Guesses > 0 && l.Err == nil {
+		m.further = m.loadFurther(&b, names, rope)
+	}
 	l.WritePack()
 	if l.Err == nil {
-		if m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed; m.table != nil {
+		if m.memory = m.embedding.MemoryUse() + l.Packed; m.table != nil {
 			m.memory += m.table.table.MemoryUse()
 		}
 	}

@@ -15,6 +15,8 @@ import (
 type pages struct {
 	*model
 	stores    []*attn.Store // nil for layers that keep states
+	pairs     *attn.Store   // of the layer for further tokens; nil for none
+	all       []*attn.Store // all of these
 	groups    []pageGroup
 	pool      *attn.Pool
 	integers  bool
@@ -35,6 +37,7 @@ type paged struct {
 	cache  *pages
 	layers []*attn.Sequence // nil for layers that keep states,
 	kept   []layerState     // the states of those layers
+	pairs  *pairs           // of the layer for further tokens; nil for none
 }
 
 // newPages makes stores that fill the memory of the settings or, without a bound, hold a sequence
@@ -45,6 +48,11 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 	sizes, err := c.sizes(s)
 	if err != nil {
 		return nil, err
+	}
+	if m.further != nil { // its tokens grow as those of layers without a window
+		if c.pairs, err = c.newStore(m.further.model, s, 0, sizes.full); err != nil {
+			return nil, err
+		}
 	}
 	known := map[int]bool{} // windows
 	for i, window := range m.Windows[:m.cached()] {
@@ -57,7 +65,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 			most = windowPages(window, s)
 			count = min(count, (most+1)*c.slots)
 		}
-		store, err := attn.NewStore(storeConfig(m, s, i, count))
+		store, err := c.newStore(m, s, i, count)
 		if err != nil {
 			c.close()
 			return nil, err
@@ -68,6 +76,15 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 		}
 	}
 	return c, nil
+}
+
+// newStore makes a store of some pages for a layer.
+func (c *pages) newStore(m *model, s *settings, layer, count int) (*attn.Store, error) {
+	store, err := attn.NewStore(storeConfig(m, s, layer, count))
+	if err == nil {
+		c.all = append(c.all, store)
+	}
+	return store, err
 }
 
 // windowPages returns the most pages of a sequence in a layer with a window: the longest step with
@@ -106,6 +123,13 @@ func (c *pages) sizes(s *settings) (n pageCounts, err error) {
 			}
 			page += bytes
 		}
+	}
+	if c.further != nil {
+		bytes, err := pageBytes(c.further.model, s, 0)
+		if err != nil {
+			return n, err
+		}
+		page += bytes
 	}
 	full := pagesOf(s.context) + 1
 	n.full = full * (s.places + 1)
@@ -158,6 +182,9 @@ func storeConfig(m *model, s *settings, layer, count int) attn.StoreConfig {
 
 func (c *pages) newSequence() (sequence, error) {
 	s := c.sequence()
+	if c.pairs != nil {
+		s.pairs = &pairs{kept: c.pairs.NewSequence()}
+	}
 	for i, store := range c.stores {
 		if store != nil {
 			s.layers = append(s.layers, store.NewSequence())
@@ -203,12 +230,24 @@ func (c *pages) states(layer int, pieces []piece) ([]*nn.Conv, []*linattn.State,
 
 // step computes attention for prompts and decoding in one call.
 func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
+	return c.attend(layer, dst, q, k, v, pieces)
+}
+
+// ofPairs is the number of the layer for further tokens.
+const ofPairs = -1
+
+// attend is step, also for the layer for further tokens.
+func (c *pages) attend(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
 	seqs, err := c.append(layer, k, v, pieces)
 	if err != nil {
 		return err
 	}
+	m := c.model
+	if layer == ofPairs {
+		m, layer = c.further.model, 0
+	}
 	c.queries = queriesOf(pieces, c.queries)
-	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, c.queries, c.integers))
+	return c.pool.AttendSequences(dst, q, seqs, m.options(layer, c.queries, c.integers))
 }
 
 // append adds rows to a layer's sequences, which it returns, valid until the next call. Without
@@ -217,13 +256,21 @@ func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (
 	_ []*attn.Sequence, err error) {
 	c.seqs = c.seqs[:0]
 	eachPiece(pieces, func(i, from, to int) {
-		s := pieces[i].seq.(paged).layers[layer]
+		s := pieces[i].seq.(paged).keys(layer)
 		c.seqs = append(c.seqs, s)
 		if k.Data != nil {
 			err = cmp.Or(err, c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
 		}
 	})
 	return c.seqs, err
+}
+
+// keys returns the keys and values of a layer.
+func (s paged) keys(layer int) *attn.Sequence {
+	if layer == ofPairs {
+		return s.pairs.kept
+	}
+	return s.layers[layer]
 }
 
 func (c *pages) forks() bool { return true }
@@ -235,10 +282,7 @@ func (c *pages) inUse() (bytes int) {
 		bytes += s.MemoryUse()
 	}
 	c.mu.Unlock()
-	for _, s := range c.stores {
-		if s == nil {
-			continue
-		}
+	for _, s := range c.all {
 		n := s.Config().Pages
 		bytes += s.MemoryUse() / n * (n - s.FreePages())
 	}
@@ -246,10 +290,8 @@ func (c *pages) inUse() (bytes int) {
 }
 
 func (c *pages) close() {
-	for _, s := range c.stores {
-		if s != nil {
-			_ = s.Close() // it is open, so Close cannot fail
-		}
+	for _, s := range c.all {
+		_ = s.Close() // it is open, so Close cannot fail
 	}
 	for s := range c.open {
 		_ = s.Close() // likewise
@@ -267,6 +309,9 @@ func (s paged) length() int {
 // sequences have in common is stored once, and read once for all of them.
 func (s paged) fork(n int) (sequence, error) {
 	f := s.cache.sequence()
+	if s.pairs != nil {
+		f.pairs = s.pairs.fork(n, s.cache.Dim)
+	}
 	for i, q := range s.layers {
 		if q != nil {
 			f.layers = append(f.layers, q.Fork())
@@ -329,6 +374,9 @@ func (s paged) mark() {
 }
 
 func (s paged) back(n int) (err error) {
+	if s.pairs != nil {
+		s.pairs.back(n, s.cache.Dim)
+	}
 	for _, k := range s.kept {
 		if k.conv != nil && !k.reaches(n) {
 			n = min(n, k.mark)
@@ -406,6 +454,9 @@ func (s paged) release() {
 	s.cache.mu.Lock()
 	s.cache.sequences--
 	s.cache.mu.Unlock()
+	if s.pairs != nil {
+		s.pairs.kept.Release()
+	}
 	for i, q := range s.layers {
 		if q != nil {
 			q.Release()

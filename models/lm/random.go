@@ -32,6 +32,9 @@ func Random(s Sizes, o Options) (*Model, error) {
 	if err := o.complete(false); err != nil {
 		return nil, err
 	}
+	if err := (&config{}).useGuesses(nil, &folderNames, &o); err != nil {
+		return nil, err
+	}
 	f := configFile{ModelType: "llama", Activation: "silu", Epsilon: 1e-6, Layers: s.Layers,
 		Dim: s.Hidden, Heads: s.Heads, KVHeads: new(s.KVHeads), FFN: s.FFN, Vocab: s.Vocab}
 	c, err := f.config()

@@ -44,7 +44,8 @@ type reference struct {
 	negated   bool // A_log is −e^A already
 	gate      bool // the output of attention is gated
 	// of phi3
-	rotated   int // channels of a head; 0 for all
+	rotated   int          // channels of a head; 0 for all
+	further   furtherNames // in folders, of the layer that guesses further tokens
 	factors   []float64
 	magnitude float64
 	layered   *layered // of gemma4, instead of this
@@ -55,48 +56,12 @@ func (r *reference) logits(tokens []int) []float64 {
 	if r.layered != nil {
 		return r.layered.logits(r, tokens)
 	}
-	var states [][]float64
-	for _, token := range tokens {
-		states = append(states, times(r.row("model.embed_tokens.weight", token), r.embeddings))
-	}
-	for i := range r.layers {
-		at := fmt.Sprintf("model.layers.%d.", i)
-		var mixed [][]float64
-		if _, ok := r.f.tensors[at+"linear_attn.out_proj.weight"]; ok {
-			mixed = r.delta(states, at)
-		} else if _, ok := r.f.tensors[at+"mamba.D"]; ok {
-			mixed = r.mamba(states, at)
-		} else if _, ok := r.f.tensors[at+"conv.conv.weight"]; ok {
-			mixed = r.shortConv(states, at)
-		} else {
-			mixed = r.attention(states, at, r.windows[i])
-		}
-		for t := range states {
-			mixed[t] = times(mixed[t], r.residual)
-			before := at + "post_attention_layernorm.weight"
-			if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
-				mixed[t] = r.norm(mixed[t], at+"post_self_attn_layernorm.weight")
-				states[t] = sum(states[t], mixed[t])
-				y := r.network(r.norm(states[t], before), at)
-				states[t] = sum(states[t], r.norm(y, at+"post_mlp_layernorm.weight"))
-			} else if r.after {
-				states[t] = sum(states[t], r.norm(mixed[t], before))
-				x := r.norm(states[t], at+"pre_feedforward_layernorm.weight")
-				y := r.network(x, at)
-				states[t] = sum(states[t], r.norm(y, at+"post_feedforward_layernorm.weight"))
-			} else {
-				states[t] = sum(states[t], mixed[t])
-				y := r.network(r.norm(states[t], before), at)
-				states[t] = sum(states[t], times(y, r.residual))
-			}
-		}
-	}
-	last := r.norm(states[len(states)-1], "model.norm.weight")
+	rows := r.lastRows(tokens)
 	head := "lm_head"
 	if r.tied {
 		head = "model.embed_tokens"
 	}
-	logits := r.linearMap(last, head)
+	logits := r.linearMap(rows[len(rows)-1], head)
 	for i := range logits {
 		logits[i] = capped(logits[i], r.logitCap)
 		if r.divisor != 0 {
@@ -104,6 +69,80 @@ func (r *reference) logits(tokens []int) []float64 {
 		}
 	}
 	return logits
+}
+
+// lastRows returns the normed rows of all layers.
+func (r *reference) lastRows(tokens []int) [][]float64 {
+	var states [][]float64
+	for _, token := range tokens {
+		states = append(states, times(r.row("model.embed_tokens.weight", token), r.embeddings))
+	}
+	for i := range r.layers {
+		r.layer(states, fmt.Sprintf("model.layers.%d.", i), r.windows[i])
+	}
+	for t := range states {
+		states[t] = r.norm(states[t], "model.norm.weight")
+	}
+	return states
+}
+
+// layer runs rows through a layer.
+func (r *reference) layer(states [][]float64, at string, window int) {
+	var mixed [][]float64
+	if _, ok := r.f.tensors[at+"linear_attn.out_proj.weight"]; ok {
+		mixed = r.delta(states, at)
+	} else if _, ok := r.f.tensors[at+"mamba.D"]; ok {
+		mixed = r.mamba(states, at)
+	} else if _, ok := r.f.tensors[at+"conv.conv.weight"]; ok {
+		mixed = r.shortConv(states, at)
+	} else {
+		mixed = r.attention(states, at, window)
+	}
+	for t := range states {
+		mixed[t] = times(mixed[t], r.residual)
+		before := at + "post_attention_layernorm.weight"
+		if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
+			mixed[t] = r.norm(mixed[t], at+"post_self_attn_layernorm.weight")
+			states[t] = sum(states[t], mixed[t])
+			y := r.network(r.norm(states[t], before), at)
+			states[t] = sum(states[t], r.norm(y, at+"post_mlp_layernorm.weight"))
+		} else if r.after {
+			states[t] = sum(states[t], r.norm(mixed[t], before))
+			x := r.norm(states[t], at+"pre_feedforward_layernorm.weight")
+			y := r.network(x, at)
+			states[t] = sum(states[t], r.norm(y, at+"post_feedforward_layernorm.weight"))
+		} else {
+			states[t] = sum(states[t], mixed[t])
+			y := r.network(r.norm(states[t], before), at)
+			states[t] = sum(states[t], times(y, r.residual))
+		}
+	}
+}
+
+// furtherLogits returns the logits after the last guess, or after the tokens if there is none, of
+// the layer that guesses further tokens.
+func (r *reference) furtherLogits(tokens, guesses []int) (logits []float64) {
+	n, rows := &r.further, r.lastRows(tokens)
+	head, embedding := "lm_head", "model.embed_tokens"
+	if _, ok := r.f.tensors[n.head+".weight"]; ok {
+		head, embedding = n.head, n.embedding
+	}
+	rows = rows[:len(rows)-1] // the next token of the last one is not known
+	for {
+		var states [][]float64
+		for i, row := range rows {
+			token := slices.Concat(tokens, guesses)[i+1]
+			both := slices.Concat(r.norm(r.row(embedding+".weight", token), n.tokenNorm+".weight"),
+				r.norm(row, n.rowNorm+".weight"))
+			states = append(states, r.linearMap(both, n.join))
+		}
+		r.layer(states, n.layer, 0)
+		last := r.norm(states[len(states)-1], n.norm+".weight")
+		if logits = r.linearMap(last, head); len(rows) == len(tokens)+len(guesses)-1 {
+			return logits
+		}
+		rows = append(rows, last)
+	}
 }
 
 // network computes the feed-forward network of a layer, or its experts.

@@ -14,6 +14,7 @@ type tensorNames struct {
 	// of the inputs of layers: a table, a matrix for embeddings, and the norm of their products
 	inputs, inputMatrix, inputNorm string
 
+	further     furtherNames
 	factors     string // of rotations; "" for none
 	short, long string // factors for texts up to the length in training, and for longer ones
 }
@@ -142,12 +143,12 @@ var (
 		n.ups, n.downs = "block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
 	})
 	ggufMoENames = ggufNames.with(ggufExperts).with(func(n *tensorNames) { n.factors = "" })
-	glmMoENames  = qwenMoENames.with(func(n *tensorNames) {
+	glmMoENames  = qwenMoENames.with(folderNextN).with(func(n *tensorNames) {
 		n.sharedGate, n.sharedUp = "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"
 		n.sharedDown, n.share = "mlp.shared_experts.down_proj", ""
 		n.choice = "mlp.gate.e_score_correction_bias"
 	})
-	ggufGLMMoENames = ggufMoENames.with(func(n *tensorNames) {
+	ggufGLMMoENames = ggufMoENames.with(ggufNextN).with(func(n *tensorNames) {
 		n.ffnNorm, n.share, n.choice = "post_attention_norm", "", "exp_probs_b.bias"
 	})
 	ernieMoENames = glmMoENames.with(func(n *tensorNames) {
@@ -241,6 +242,7 @@ func folderStates(n *tensorNames) {
 	n.conv, n.step = "linear_attn.conv1d.weight", "linear_attn.dt_bias"
 	n.decay, n.stateNorm = "linear_attn.A_log", "linear_attn.norm"
 	n.stateOut = "linear_attn.out_proj"
+	n.further = mtpNames
 }
 
 // ggufStates sets them for GGUF files, where the norm before the network has another name, too.
@@ -249,6 +251,27 @@ func ggufStates(n *tensorNames) {
 	n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
 	n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
 	n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
+	ggufNextN(n)
+}
+
+// mtpNames are the names in folders of Qwen of a layer that guesses further tokens.
+var mtpNames = furtherNames{layer: "mtp.layers.0.", join: "mtp.fc",
+	tokenNorm: "mtp.pre_fc_norm_embedding", rowNorm: "mtp.pre_fc_norm_hidden", norm: "mtp.norm"}
+
+// folderNextN sets them for folders where the layer follows the others.
+func folderNextN(n *tensorNames) {
+	at := n.layer
+	n.further = furtherNames{layer: at, join: at + "eh_proj", tokenNorm: at + "enorm",
+		rowNorm: at + "hnorm", norm: at + "shared_head.norm", embedding: at + "embed_tokens",
+		head: at + "shared_head.head"}
+}
+
+// ggufNextN sets them for GGUF files.
+func ggufNextN(n *tensorNames) {
+	at := n.layer + "nextn."
+	n.further = furtherNames{layer: n.layer, join: at + "eh_proj", tokenNorm: at + "enorm",
+		rowNorm: at + "hnorm", norm: at + "shared_head_norm", embedding: at + "embed_tokens",
+		head: at + "shared_head_head"}
 }
 
 // within returns the names in a file that also has a model for images.

@@ -99,7 +99,8 @@ func (l *Loader) packed(name string, in, out int, pack func() *attn.Matrix) *att
 	default:
 		m := p.saved.Matrix(name)
 		if m == nil {
-			l.Fail("%s: no matrix is %s, want the model's own", p.path, name)
+			l.Fail("%s: no matrix is %s, want the model's own; without the file it is made again", p.path,
+				name)
 			return nil
 		}
 		if _, _, inputs, outputs := m.Dims(); inputs != in || outputs != out {
