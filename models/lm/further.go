@@ -49,7 +49,7 @@ func (c *config) useGuesses(l *weights.Loader, names *tensorNames, o *Options) e
 			n = 1
 		}
 	}
-	refused := fmt.Errorf("%w: Options.Guesses is %d without a Draft", attn.ErrOption, o.Guesses)
+	refused := fmt.Errorf("%w: Options.Guesses is %d without Options.Draft", attn.ErrOption, o.Guesses)
 	switch {
 	case names.further.join == "" || n == 0:
 		return fmt.Errorf("%w, want 0: the model has no layer that guesses further tokens", refused)

@@ -296,7 +296,7 @@ func TestFurtherRefuses(t *testing.T) {
 		guesses    int
 	}{
 		{of(func(f *fake) { f.config["mtp_num_hidden_layers"] = 2 }),
-			"Options.Guesses is 3 without a Draft and mtp_num_hidden_layers 2, want 0 guesses, or 1 ", 3},
+			"is 3 without Options.Draft and mtp_num_hidden_layers 2, want 0 guesses, or 1 layer", 3},
 		{of(func(f *fake) { f.config["mtp_num_hidden_layers"] = 0 }), "the model has no layer", 3},
 		{of(func(f *fake) { f.config["mtp_num_hidden_layers"] = -1 }),
 			"mtp_num_hidden_layers is -1, want 0 or more", 0},
@@ -309,7 +309,7 @@ func TestFurtherRefuses(t *testing.T) {
 			"mtp.fc.weight has shape [24 24], want [24 48]", 3},
 		{of(func(f *fake) { f.add("mtp.layers.1.input_layernorm.weight", 24) }),
 			"mtp.layers.1.input_layernorm.weight", 3},
-		{of(func(*fake) {}), "Options.Guesses is 9 without a Draft, want 0 to 8", 9},
+		{of(func(*fake) {}), "Options.Guesses is 9 without Options.Draft, want 0 to 8", 9},
 		{newFake("F32").write(t), "want 0: the model has no layer", 1},
 		{nextN(2), "and qwen35moe.nextn_predict_layers 2, want 0 guesses, or 1 ", 3},
 		{nextN(0), "want 0: the model has no layer", 3},
@@ -322,8 +322,8 @@ func TestFurtherRefuses(t *testing.T) {
 	path := of(func(*fake) {})
 	none := func(CacheConfig) (Cache, error) { return nil, nil }
 	for says, o := range map[string]Options{
-		"Options.Guesses is 3 and Options.Chunk 1":                    {Guesses: 3, Chunk: 1},
-		"Options.Guesses is 3 without a Draft and with Options.Cache": {Guesses: 3, Cache: none},
+		"Options.Guesses is 3 and Options.Chunk 1":                          {Guesses: 3, Chunk: 1},
+		"Options.Guesses is 3 without Options.Draft and with Options.Cache": {Guesses: 3, Cache: none},
 	} {
 		o.Context = 64
 		if _, err := Open(path, o); !errors.Is(err, attn.ErrOption) ||

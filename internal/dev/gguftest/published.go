@@ -88,30 +88,41 @@ func (s Shape) File(kind string) *File {
 	source := rand.NewChaCha8([32]byte{1})
 	f := &File{Keys: s.keys()}
 	for _, m := range s.matrices(kind) {
-		block, data := published[m.kind], make([]byte, m.bytes())
-		_, _ = source.Read(data) // cannot fail
-		for at := 0; at < len(data); at += block.bytes {
-			data[at+block.half], data[at+block.half+1] = byte(block.bits), byte(block.bits>>8)
-			if m.kind == "Q4_K" { // minima, 7.5 times as large
-				data[at+2], data[at+3] = 0x80, 0x15
-			}
-		}
-		f.Tensors = append(f.Tensors, Tensor{m.name + ".weight", []int{m.out, m.in}, Types[m.kind], data})
-	}
-	vector := func(name string, n int, x float32) {
-		data, _ := Encode("F32", slices.Repeat([]float32{x}, n))
-		f.Tensors = append(f.Tensors, Tensor{name, []int{n}, Types["F32"], data})
+		f.Random(source, m.name+".weight", m.kind, m.out, m.in)
 	}
 	for i := range s.Layers {
 		at := fmt.Sprintf("blk.%d.", i)
-		vector(at+"attn_norm.weight", s.Dim, 1)
-		vector(at+"ffn_norm.weight", s.Dim, 1)
-		vector(at+"attn_q.bias", s.Heads*s.Head, 0.01)
-		vector(at+"attn_k.bias", s.KV*s.Head, 0.01)
-		vector(at+"attn_v.bias", s.KV*s.Head, 0.01)
+		f.Vector(at+"attn_norm.weight", s.Dim, 1)
+		f.Vector(at+"ffn_norm.weight", s.Dim, 1)
+		f.Vector(at+"attn_q.bias", s.Heads*s.Head, 0.01)
+		f.Vector(at+"attn_k.bias", s.KV*s.Head, 0.01)
+		f.Vector(at+"attn_v.bias", s.KV*s.Head, 0.01)
 	}
-	vector("output_norm.weight", s.Dim, 1)
+	f.Vector("output_norm.weight", s.Dim, 1)
 	return f
+}
+
+// Random adds a matrix of random blocks of a type that files of Published have.
+func (f *File) Random(source *rand.ChaCha8, name, kind string, out, in int) {
+	m := matrix{name, out, in, kind}
+	block, data := published[kind], make([]byte, m.bytes())
+	_, _ = source.Read(data) // cannot fail
+	for at := 0; at < len(data); at += block.bytes {
+		data[at+block.half], data[at+block.half+1] = byte(block.bits), byte(block.bits>>8)
+		if kind == "Q4_K" { // minima, 7.5 times as large
+			data[at+2], data[at+3] = 0x80, 0x15
+		}
+	}
+	f.Tensors = append(f.Tensors, Tensor{name, []int{out, in}, Types[kind], data})
+}
+
+// Vector adds a tensor of n equal numbers, of the given shape if there is one.
+func (f *File) Vector(name string, n int, x float32, shape ...int) {
+	data, _ := Encode("F32", slices.Repeat([]float32{x}, n))
+	if shape == nil {
+		shape = []int{n}
+	}
+	f.Tensors = append(f.Tensors, Tensor{name, shape, Types["F32"], data})
 }
 
 // keys returns the metadata.

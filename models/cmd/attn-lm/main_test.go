@@ -201,7 +201,7 @@ func TestMistakes(t *testing.T) {
 		"run -seed -1 x":                        "want a whole number of 0 or more",
 		"run -temperature NaN x":                "-temperature is NaN, want 0 to ",
 		"run -top-p 2 x":                        "-top-p is 2, want 0 to 1",
-		"run -guesses 2 x":                      "-guesses is 2 without -draft",
+		"run -guesses 2 x":                      "-guesses is 2 without -draft, want 0: ",
 		"run -size tiny -model " + path + " x":  "-size is tiny and -model",
 		"run -model " + path + " -size":         "flag needs an argument",
 		"run -session s a b":                    "-session is there with 2 texts",
@@ -223,7 +223,7 @@ func TestMistakes(t *testing.T) {
 		"bench -context 999999999":              "-context is 999999999, want 0 to ",
 		"chat -context 999999999 x":             "-context is 999999999, want 0 to ",
 		"accuracy -context 999999999":           "-context is 999999999, want 0 to ",
-		"prove -guesses 2":                      "-guesses is 2 without -draft",
+		"prove -guesses 2":                      "-guesses is 2 without -draft, want 0: ",
 		"run -cache i8,f32 x":                   "want values of another format than f32",
 		"run -weights f32 -products integers x": "-weights is f32 with -products integers, want i8",
 		"run -weights i8 -products bfloat16 x":  "-weights is i8 with -products bfloat16, want f32",
@@ -235,7 +235,7 @@ func TestMistakes(t *testing.T) {
 
 		"run -pack no/such/folder/p -model " + path + " x":          "the folder of -pack: ",
 		"run -guesses 99 -draft " + path + " -model " + path + " x": "-guesses is 99, want 0 to ",
-		"run -chunk 1 -draft " + path + " -model " + path + " x":    "-chunk is 1 with -draft, want 2",
+		"run -chunk 1 -draft " + path + " -model " + path + " x":    "-chunk is 1 with -draft or -g",
 	} {
 		status, out, errs := attnLM("", strings.Fields(line)...)
 		if status != 2 || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 || out != "" ||

@@ -49,7 +49,8 @@ func (m *modelFlags) register(f *flag.FlagSet) {
 		"written if it does not exist")
 	f.StringVar(&m.draft, "draft", "", "GGUF `file` or folder of a smaller model with the same tokens, "+
 		"that guesses tokens: fewer steps, the same answer")
-	f.IntVar(&m.Guesses, "guesses", 0, "number of tokens that -draft guesses at a time (default 4)")
+	f.IntVar(&m.Guesses, "guesses", 0, "most tokens that -draft, or without it the model's own layer "+
+		"for that, guesses at a time (default 4 with -draft, else none)")
 }
 
 // check refuses flags that do not fit together.
@@ -57,14 +58,12 @@ func (m *modelFlags) check(f *flag.FlagSet) error {
 	said := map[string]bool{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
 	switch {
-	case said["guesses"] && m.draft == "":
-		return flags.Errorf("-guesses is %d without -draft, want both or none", m.Guesses)
 	case said["size"] && m.path != "":
 		return flags.Errorf("-size is %s and -model %s, want one of them", m.size, m.path)
 	case m.path == "" && (m.draft != "" || m.Pack != ""):
 		return flags.Errorf("-draft and -pack want a -model")
-	case m.draft != "" && m.Chunk == 1:
-		return flags.Errorf("-chunk is 1 with -draft, want 2 or more")
+	case (m.draft != "" || m.Guesses > 0) && m.Chunk == 1:
+		return flags.Errorf("-chunk is 1 with -draft or -guesses, want 2 or more")
 	case m.Products == lm.Integers && m.Weights != lm.Default && m.Weights != lm.I8:
 		return flags.Errorf("-weights is %v with -products integers, want i8 or file", m.Weights)
 	case m.Products == lm.BFloat16 && m.Weights == lm.I8:
