@@ -41,16 +41,16 @@ type configFile struct {
 	Scaling       *scaling          `json:"rope_scaling"`
 	Rope          *scaling          `json:"rope_parameters"` // newer files: base and scaling
 	// keys that only some kinds have
-	ScoreCap    *float64 `json:"attn_logit_softcapping"`
-	LogitCap    *float64 `json:"final_logit_softcapping"`
-	QueryScalar *float64 `json:"query_pre_attn_scalar"`
-	Period      *period  `json:"sliding_window_pattern"`
-	OldPeriod   *period  `json:"_sliding_window_pattern"`
-	LocalTheta  *float64 `json:"rope_local_base_freq"`
-	Original    *float64 `json:"original_max_position_embeddings"`
-	Rotated     *float64 `json:"partial_rotary_factor"`
-	RotatedIn   []int    `json:"no_rope_layers"`         // 0 for layers without rotations, otherwise 1
-	Unrotated   *int     `json:"no_rope_layer_interval"` // without that list: the last of so many
+	ScoreCap    *float64      `json:"attn_logit_softcapping"`
+	LogitCap    *float64      `json:"final_logit_softcapping"`
+	QueryScalar *float64      `json:"query_pre_attn_scalar"`
+	Period      *windowPeriod `json:"sliding_window_pattern"`
+	OldPeriod   *windowPeriod `json:"_sliding_window_pattern"`
+	LocalTheta  *float64      `json:"rope_local_base_freq"`
+	Original    *float64      `json:"original_max_position_embeddings"`
+	Rotated     *float64      `json:"partial_rotary_factor"`
+	RotatedIn   []int         `json:"no_rope_layers"`         // 0 for layers without rotations, otherwise 1
+	Unrotated   *int          `json:"no_rope_layer_interval"` // without that list: the last of so many
 	// of experts
 	Experts      *int     `json:"num_experts"`
 	LocalExperts *int     `json:"num_local_experts"` // the same in some kinds
@@ -699,7 +699,7 @@ func (f *configFile) windows(c *config) error {
 	}
 	c.Windows = make([]int, c.Layers)
 	kinds := make([]string, c.Layers)
-	period := int(*cmp.Or(f.Period, f.OldPeriod, new(period(f.of.period))))
+	period := int(*cmp.Or(f.Period, f.OldPeriod, new(windowPeriod(f.of.period))))
 	if period < 1 && f.of.window == windowOfPeriod && window > 0 {
 		return fmt.Errorf("sliding_window_pattern is %d, want 1 or more", period)
 	}
@@ -751,10 +751,10 @@ func (f *configFile) byLayer(c *config) error {
 		"num_kv_shared_layers", "intermediate_size", "hidden_size_per_layer_input")
 }
 
-// period is how often a layer has no window: a number, or a text as LLLG for 4.
-type period int
+// windowPeriod is how often a layer has no window: a number, or a text as LLLG for 4.
+type windowPeriod int
 
-func (p *period) UnmarshalJSON(data []byte) error {
+func (p *windowPeriod) UnmarshalJSON(data []byte) error {
 	if data[0] != '"' {
 		return json.Unmarshal(data, (*int)(p))
 	}
@@ -762,7 +762,7 @@ func (p *period) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	if *p = period(len(text)); text != strings.Repeat("L", max(len(text)-1, 0))+"G" {
+	if *p = windowPeriod(len(text)); text != strings.Repeat("L", max(len(text)-1, 0))+"G" {
 		return fmt.Errorf("sliding_window_pattern is %q, want a number, or G after some L", text)
 	}
 	return nil
