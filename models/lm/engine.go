@@ -155,11 +155,27 @@ func (e *engine) dropIdle() bool {
 		return true
 	}
 	if len(e.idle) == 0 {
-		return false
+		return e.dropWaiting()
 	}
 	e.idle[0].drop()
 	e.idle = slices.Delete(e.idle, 0, 1)
 	return true
+}
+
+// dropWaiting does the same with the sequence of a session whose call waits, unless a job runs that
+// will give back its own: calls that wait for each other's pages would wait for ever.
+func (e *engine) dropWaiting() bool {
+	if len(e.active) > 0 {
+		return false
+	}
+	for i := len(e.waiting) - 1; i > 0; i-- { // the first one is to run
+		if j := e.waiting[i]; j.seq != nil {
+			j.seq.release()
+			j.seq = nil
+			return true
+		}
+	}
+	return false
 }
 
 // closed reports whether the engine is closed, or closing.

@@ -139,6 +139,31 @@ func TestWaitsForSession(t *testing.T) {
 	within(t, "an answer that waits", wait.Wait)
 }
 
+// TestWaitingSessionsGiveWay: of calls that wait for the pages of each other's sessions, each runs.
+func TestWaitingSessionsGiveWay(t *testing.T) {
+	m := small(t, Options{Memory: 300 << 10})
+	ctx := context.Background()
+	pages := m.engine.pages.groups[0].store.Config().Pages
+	for round := range 20 {
+		var wait sync.WaitGroup
+		var sessions []*Session
+		for i := range pages / 2 {
+			s := m.session(t)
+			_, err := s.Append(ctx, append([]int32{int32(i)}, prompt32(attn.Block+9)...)...)
+			must(t, err)
+			sessions = append(sessions, s)
+		}
+		for _, s := range sessions {
+			wait.Go(func() {
+				if _, err := s.Append(ctx, prompt32(attn.Block*(pages-4))...); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		within(t, "sessions that wait", wait.Wait)
+	}
+}
+
 // sessionKinds are folders of models that go back in different ways.
 func sessionKinds(t *testing.T) map[string]string {
 	t.Helper()
