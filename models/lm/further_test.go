@@ -255,6 +255,72 @@ func talkOf(t *testing.T, m, later *Model) (all [][]int32) {
 	return append(all, company...)
 }
 
+// TestFurtherMemory lets answers and sessions compete for few pages: none fails, and each is as
+// without guesses.
+func TestFurtherMemory(t *testing.T) {
+	for _, i := range []int{0, 3} {
+		path, _ := furtherCases[i].write(t)
+		o := Options{Context: 256, Chunk: 40, Sequences: 3, Keys: F16}
+		plain := opened(t, path, o)
+		o.Guesses, o.Memory = 3, memoryOf(t, plain, 6)
+		m := opened(t, path, o)
+		m.engine.guesser.pace.steady = true
+		r := rand.New(rand.NewPCG(3, 4))
+		base := prompt32(130)
+		for j := range base {
+			base[j] %= 19
+		}
+		var sessions [5]*Session
+		for range 12 {
+			var wait sync.WaitGroup
+			for k := range sessions {
+				prompt := append(slices.Clone(base[:1+r.IntN(129)]), r.Int32N(19))
+				g := Generation{MaxTokens: 1 + r.IntN(70), Sampling: Sampling{Temperature: 1, Seed: 3}}
+				again := r.IntN(3) > 0 && sessions[k] != nil && sessions[k].Len()+len(prompt) < 170
+				wait.Go(func() {
+					if !again {
+						sessions[k] = m.session(t)
+					} else if n := sessions[k].Len(); n > 5 {
+						must(t, sessions[k].Truncate(n-5))
+					}
+					g.Session = sessions[k]
+					all := append(sessions[k].Tokens(), prompt...)
+					got := collect(t, m, prompt, g)
+					g.Session = nil
+					if want := collect(t, plain, all, g); !slices.Equal(got, want) {
+						t.Errorf("after %d tokens the answer is %v, want %v", len(all), got, want)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		if m.engine.guesser.made == 0 {
+			t.Error("nothing was guessed")
+		}
+	}
+}
+
+// memoryOf returns bytes that hold some pages in each layer, and states of a few sequences.
+func memoryOf(t *testing.T, m *Model, pages int) int64 {
+	t.Helper()
+	page, err := pageBytes(m.net, &m.engine.settings)
+	must(t, err)
+	states, layers := 0, 1
+	for i := range m.net.Layers {
+		if m.net.States.of(i) {
+			states++
+		} else {
+			layers++
+		}
+	}
+	if states == 0 {
+		return int64(layers * pages * page)
+	}
+	each, err := m.net.States.memoryUse()
+	must(t, err)
+	return 2 * int64(max(5*states*each, layers*pages*page)) // halves are for states and for pages
+}
+
 // TestFurtherPack uses packed matrices that were written with the layer, and refuses others.
 func TestFurtherPack(t *testing.T) {
 	path, _ := furtherCases[0].write(t)

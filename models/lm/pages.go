@@ -53,6 +53,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 		if c.pairs, err = c.newStore(m.further.model, s, 0, sizes.full); err != nil {
 			return nil, err
 		}
+		c.groups = append(c.groups, pageGroup{layer: ofPairs, store: c.pairs})
 	}
 	known := map[int]bool{} // windows
 	for i, window := range m.Windows[:m.cached()] {

@@ -29,7 +29,7 @@ func (g *pageGroup) left(j *job) int {
 	if j.seq == nil {
 		return 0
 	}
-	q := j.seq.(paged).layers[g.layer]
+	q := j.seq.(paged).keys(g.layer)
 	return max(0, g.holds(j.limit)-(pagesOf(q.Len())-q.First()/attn.Block))
 }
 
