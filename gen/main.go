@@ -118,6 +118,7 @@ var twins = map[string]string{
 	"multiplyScaled":    "multiplyBlocksGeneric",
 	"multiplyPairs":     "multiplyBlocksGeneric",
 	"multiplyFloats":    "multiplyBlocksGeneric",
+	"multiplySingle":    "multiplyBlocksGeneric",
 	"multiplyOdd":       "multiplyBlocksGeneric",
 	"transposeFloats":   "transposeGeneric",
 	"transposeHalves":   "transposeGeneric",

@@ -1169,7 +1169,7 @@ block53:
 rows49End:
 	VZEROUPPER; RET
 
-// multiplySingleVNNIAVX512 works like multiplySingleGeneric.
+// multiplySingleVNNIAVX512 works like multiplyBlocksGeneric.
 // func multiplySingleVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·multiplySingleVNNIAVX512(SB), NOSPLIT, $8-8
@@ -3314,7 +3314,7 @@ block133:
 rows132End:
 	VZEROUPPER; RET
 
-// multiplySingleVNNISIMD works like multiplySingleGeneric.
+// multiplySingleVNNISIMD works like multiplyBlocksGeneric.
 // func multiplySingleVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
 TEXT ·multiplySingleVNNISIMD(SB), NOSPLIT, $8-8
