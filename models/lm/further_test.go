@@ -303,7 +303,7 @@ func TestFurtherMemory(t *testing.T) {
 // memoryOf returns bytes that hold some pages in each layer, and states of a few sequences.
 func memoryOf(t *testing.T, m *Model, pages int) int64 {
 	t.Helper()
-	page, err := pageBytes(m.net, &m.engine.settings)
+	page, err := pageBytes(m.net, &m.engine.settings, 0)
 	must(t, err)
 	states, layers := 0, 1
 	for i := range m.net.Layers {
