@@ -37,7 +37,7 @@ type book struct {
 
 // newBook loads constants that are used often; kernels load others where they use them. The bits of
 // what is added for numbers without signs are repeated.
-func newBook(s blockSet, form *blocks.BookForm, levels []byte, more, less uint32) *book {
+func newBook(s blockSet, form *blocks.BookForm, levels string, more, less uint32) *book {
 	b := &book{blockSet: s, BookForm: form, less: [2]uint32{more, less}}
 	b.nibbles = s.repeated(0x0f0f0f0f)
 	for i := range b.levels {
@@ -279,7 +279,7 @@ type fewBook struct {
 func newFewBook(s blockSet, form *blocks.BookForm) *fewBook {
 	levels := form.Levels
 	if !form.Signs {
-		levels = []byte{0, 1, 2}
+		levels = "\x00\x01\x02"
 	}
 	b := &fewBook{book: newBook(s, form, levels, 0xfff9fff9, 0xfff7fff7)}
 	b.table = argumentOf("blockCall.table")

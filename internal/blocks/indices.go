@@ -35,35 +35,53 @@ const (
 //   - 16 bytes of two scales, the first one below, or 8 bytes of one scale: output c in byte c%8,
 //     those of outputs below 8 lower. IQ1_S has the bit of IQ1_M for all inputs above the scale.
 type BookForm struct {
-	Book   []uint16
 	Four   bool // an entry is four numbers, not eight
 	Bits   int  // of an index
 	Halves bool // 16 inputs have a scale, not 32
 	Signs  bool // numbers have signs
-	Levels []byte
+	Levels string
 	Unit   float32 // the power of 2 that d includes
 }
 
 // Form returns the form of a type of indices.
 func (of *Traits) Form() *BookForm { return &bookForms[of.Book] }
 
-var (
-	levels2 = []byte{8, 25, 43}
-	levels1 = []byte{0, 8, 16} // less 7 or 9
+// Levels of types.
+const (
+	levels2  = "\x08\x19\x2b" // 8, 25, 43
+	levels3  = "\x04\x0c\x14\x1c\x24\x2c\x34\x3e"
+	levels3S = "\x01\x03\x05\x07\x09\x0b\x0d\x0f"
+	levels1  = "\x00\x08\x10" // less 7 or 9
 )
 
 var bookForms = [...]BookForm{
-	bookOfIQ2XXS: {Book: bookIQ2XXS[:], Bits: 8, Signs: true, Levels: levels2, Unit: 1. / 8},
-	bookOfIQ2XS: {Book: bookIQ2XS[:], Bits: 9, Halves: true, Signs: true, Levels: levels2,
-		Unit: 1. / 8},
-	bookOfIQ2S: {Book: bookIQ2S[:], Bits: 10, Halves: true, Signs: true, Levels: levels2,
-		Unit: 1. / 8},
-	bookOfIQ3XXS: {Book: bookIQ3XXS[:], Four: true, Bits: 8, Signs: true,
-		Levels: []byte{4, 12, 20, 28, 36, 44, 52, 62}, Unit: 1. / 4},
-	bookOfIQ3S: {Book: bookIQ3S[:], Four: true, Bits: 9, Signs: true,
-		Levels: []byte{1, 3, 5, 7, 9, 11, 13, 15}, Unit: 1},
-	bookOfIQ1S: {Book: bookIQ1[:], Bits: 11, Levels: levels1, Unit: 1. / 8},
-	bookOfIQ1M: {Book: bookIQ1[:], Bits: 11, Halves: true, Levels: levels1, Unit: 1. / 8},
+	bookOfIQ2XXS: {Bits: 8, Signs: true, Levels: levels2, Unit: 1. / 8},
+	bookOfIQ2XS:  {Bits: 9, Halves: true, Signs: true, Levels: levels2, Unit: 1. / 8},
+	bookOfIQ2S:   {Bits: 10, Halves: true, Signs: true, Levels: levels2, Unit: 1. / 8},
+	bookOfIQ3XXS: {Four: true, Bits: 8, Signs: true, Levels: levels3, Unit: 1. / 4},
+	bookOfIQ3S:   {Four: true, Bits: 9, Signs: true, Levels: levels3S, Unit: 1},
+	bookOfIQ1S:   {Bits: 11, Levels: levels1, Unit: 1. / 8},
+	bookOfIQ1M:   {Bits: 11, Halves: true, Levels: levels1, Unit: 1. / 8},
+}
+
+// entries returns the entries of a book. A table of them would need code when a program starts,
+// which would keep the books in all programs.
+func (b Book) entries() []uint16 {
+	switch b {
+	case bookOfIQ2XXS:
+		return bookIQ2XXS[:]
+	case bookOfIQ2XS:
+		return bookIQ2XS[:]
+	case bookOfIQ2S:
+		return bookIQ2S[:]
+	case bookOfIQ3XXS:
+		return bookIQ3XXS[:]
+	case bookOfIQ3S:
+		return bookIQ3S[:]
+	case bookOfIQ1S, bookOfIQ1M:
+		return bookIQ1[:]
+	}
+	return nil
 }
 
 // Pairs returns how many pairs of indices an output has.
@@ -466,9 +484,9 @@ func makeTables() {
 		}
 	}
 	for typ := range t.fields {
-		f := types[typ].Form()
-		t.fields[typ] = make([]uint16, len(f.Book))
-		for i, entry := range f.Book {
+		f, entries := types[typ].Form(), types[typ].Book.entries()
+		t.fields[typ] = make([]uint16, len(entries))
+		for i, entry := range entries {
 			t.fields[typ][i] = f.fieldsOf(entry)
 		}
 	}
