@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
@@ -82,9 +83,12 @@ func (m *Model) computeImages(dst []float32, images []image.Image, out output) e
 		return err
 	}
 	defer m.releaseRunner(r)
-	each, width := m.vision.rows(m.hidden), m.outWidth(out)
+	width := m.outWidth(out)
 	for done := 0; done < len(images); {
-		n := min(len(images)-done, max(1, m.options.BatchTokens/each))
+		n, each, err := r.batchOfImages(images, done)
+		if err != nil {
+			return err
+		}
 		r.loadImages(images[done:done+n], each)
 		r.forward()
 		rows := dst[done*width:][:n*width]
@@ -110,6 +114,31 @@ func (m *Model) computeImages(dst []float32, images []image.Image, out output) e
 	return nil
 }
 
+// batchOfImages returns how many images from one on are of one size and in one batch, and how many
+// rows each has.
+func (r *runner) batchOfImages(images []image.Image, from int) (n, each int, err error) {
+	p, most := &r.pictures, len(images)-from
+	if v := r.vision; !v.varies() {
+		p.vision = v
+	} else {
+		sizeOf := func(i int) rectangle {
+			b := images[i].Bounds()
+			return v.processor.resized(rectangle{b.Dy(), b.Dx()})
+		}
+		size := sizeOf(from)
+		if p.vision, err = v.of(size, r.hidden, p.vision); err != nil {
+			b := images[from].Bounds()
+			p.vision = nil
+			return 0, 0, fmt.Errorf("embed: images[%d] is of %d × %d pixels: %w: %w", from, b.Dx(), b.Dy(),
+				err, attn.ErrOption)
+		}
+		for most = 1; from+most < len(images) && sizeOf(from+most) == size; most++ {
+		}
+	}
+	each = p.vision.rows(r.hidden)
+	return min(most, max(1, r.options.BatchTokens/each)), each, nil
+}
+
 // pictures are the images of a batch, and their patches. A worker makes the patches of one image at
 // a time.
 type pictures struct {
@@ -123,7 +152,7 @@ type pictures struct {
 // loadImages makes the patches of a batch, each rows an image.
 func (r *runner) loadImages(images []image.Image, each int) {
 	p := &r.pictures
-	p.vision, p.images = r.vision, images
+	p.images = images
 	p.patches = resize(p.patches, len(images)*p.grid.h*p.grid.w*p.vision.patches.In)
 	r.lens, r.tokens = r.lens[:0], len(images)*each
 	for range images {

@@ -261,6 +261,46 @@ func dinoImageTest(registers int, swiglu bool, size rectangle) imageTest {
 	return c
 }
 
+// Pictures of a DINOv2 without a crop keep their shapes: each has positions of its own grid.
+func TestPicturesKeepTheirShapes(t *testing.T) {
+	pictures := somePictures(t)
+	pictures = append(pictures, pictures[2], pictures[2], pictures[0])
+	for _, registers := range []int{0, 2} {
+		c := dinoImageTest(registers, false, rectangle{12, 12})
+		c.processor["do_center_crop"] = false
+		path, values := writeImages(t, &c)
+		m := mustOpen(t, path, Options{Workers: 2, BatchTokens: 200})
+		got, err := m.EncodeImages(pictures)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, picture := range pictures {
+			b := picture.Bounds()
+			size := rectangle{17 * b.Dy() / b.Dx(), 17}
+			if b.Dx() > b.Dy() {
+				size = rectangle{17, 17 * b.Dx() / b.Dy()}
+			}
+			definition := dinoImageTest(registers, false, size)
+			near(t, fmt.Sprint(c.name, j), got[j], definition.pixels(values, patchesOf(m, picture, size)),
+				2e-5)
+			one, err := m.EncodeImages(pictures[j : j+1])
+			if err != nil || !sameBits(one, got[j:j+1]) {
+				t.Errorf("%s, picture %d: other bits alone, %v", c.name, j, err)
+			}
+		}
+		long := []image.Image{pictures[0], image.NewGray(image.Rect(0, 0, 1<<14, 1))}
+		const want = "embed: images[1] is of 16384 × 1 pixels: patch_size is 4, which makes 4 × 69632 " +
+			"patches of pictures, want 1 to 65536"
+		if _, err := m.EncodeImages(long); err == nil || !strings.HasPrefix(err.Error(), want) ||
+			!errors.Is(err, attn.ErrOption) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if again, err := m.EncodeImages(pictures[:1]); err != nil || !sameBits(again, got[:1]) {
+			t.Errorf("after an error: %v", err)
+		}
+	}
+}
+
 func (w numbers) scaleOutputs(name string, by []float64) {
 	weight, bias := slices.Clone(w[name+".weight"]), slices.Clone(w[name+".bias"])
 	in := len(weight) / len(bias)

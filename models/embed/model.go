@@ -314,7 +314,8 @@ func (m *Model) Memory() (matrices, lookups int) {
 		}
 	}
 	if m.images != nil {
-		lookups += 4 * (len(m.images.vision.before) + len(m.images.vision.places))
+		v := m.images.vision
+		lookups += 4 * (len(v.before) + len(v.places) + len(v.table))
 	}
 	for i := range m.all {
 		lookups += 4 * (len(m.all[i].relativeQueries) + len(m.all[i].relativeKeys))

@@ -15,7 +15,7 @@ type vision struct {
 	processor *processor
 	image     rectangle // the picture size of the table of positions
 	patch     int       // side of a patch
-	input     rectangle // size of pictures after preprocessing
+	input     rectangle // size of pictures after preprocessing; zero if each keeps its shape
 	grid      rectangle // counted in patches
 	registers int
 
@@ -25,6 +25,7 @@ type vision struct {
 	tensors visionTensors
 	patches weights.Linear
 	before  []float32 // rows before those of patches: the class row with its position, and registers
+	table   []float32 // positions of the patches of image
 	places  []float32 // a row to add to each patch
 	head    *attentionHead
 }
@@ -64,22 +65,59 @@ func newVision(l *weights.Loader, c *visionConfig, p *processor, r gridResamplin
 		return nil
 	}
 	v := &vision{processor: p, image: image, patch: patch.h, resampled: r}
-	v.input, err = p.output()
-	l.Check(processorJSON, err)
-	if l.Err == nil && r == noResampling && v.input != image {
+	if v.input, err = p.output(); err != nil {
+		if r == noResampling {
+			l.Check(processorJSON, err)
+			return nil
+		}
+		return v
+	}
+	if r == noResampling && v.input != image {
 		l.Check(configJSON, fmt.Errorf("image_size is %d × %d, and %s makes pictures of %d × %d, want "+
 			"the same", image.h, image.w, processorJSON, v.input.h, v.input.w))
 	}
-	v.grid = rectangle{v.input.h / v.patch, v.input.w / v.patch}
-	if v.grid.h < 1 || v.grid.w < 1 || v.grid.h*v.grid.w > 1<<16 {
-		l.Check(processorJSON, fmt.Errorf("crop_size and size make pictures of %d × %d, which are %d × "+
-			"%d patches of patch_size %d, want 1 to 65536 patches", v.input.h, v.input.w, v.grid.h, v.grid.w,
-			v.patch))
-	}
+	l.Check(processorJSON, v.divide())
 	if l.Err != nil {
 		return nil
 	}
 	return v
+}
+
+// divide finds the grid of pictures.
+func (v *vision) divide() error {
+	v.grid = rectangle{v.input.h / v.patch, v.input.w / v.patch}
+	if v.grid.h < 1 || v.grid.w < 1 || v.grid.h > mostPatches/v.grid.w {
+		return fmt.Errorf("crop_size and size make pictures of %d × %d, which are %d × %d patches of "+
+			"patch_size %d, want 1 to %d patches", v.input.h, v.input.w, v.grid.h, v.grid.w, v.patch,
+			mostPatches)
+	}
+	return nil
+}
+
+const mostPatches = 1 << 16
+
+// varies reports whether pictures keep their shapes.
+func (v *vision) varies() bool { return v.input == rectangle{} }
+
+// of returns what pictures of a size after preprocessing need. was is the result for the picture
+// before.
+func (v *vision) of(size rectangle, hidden int, was *vision) (*vision, error) {
+	if was != nil && was.input == size {
+		return was, nil
+	}
+	made := *v
+	made.input = size
+	err := made.divide()
+	if err == nil {
+		made.resample(hidden)
+	}
+	return &made, err
+}
+
+// resample makes the rows of places from the table.
+func (v *vision) resample(hidden int) {
+	from := rectangle{v.image.h / v.patch, v.image.w / v.patch}
+	v.places = v.resampled.resample(v.table, from, v.grid, hidden)
 }
 
 func rectangleOf(key string, sides oneOrTwo) (rectangle, error) {
@@ -116,7 +154,10 @@ func (b *builder) loadVision() {
 	for i := range classes * b.hidden {
 		v.before[i] += positions[i]
 	}
-	v.places = v.resampled.resample(positions[classes*b.hidden:], table, v.grid, b.hidden)
+	if v.table = positions[classes*b.hidden:]; !v.varies() {
+		v.resample(b.hidden)
+		v.table = nil // places are enough
+	}
 	if t.head != "" {
 		v.head = b.loadAttentionHead(b.at + t.head)
 	}
@@ -162,7 +203,7 @@ func (b *builder) loadAttentionHead(at string) *attentionHead {
 
 // embedPatches sets x to the input rows of the layers.
 func (s *slab) embedPatches() {
-	v := s.vision
+	v := s.pictures.vision
 	each, ahead, in := v.rows(s.hidden), len(v.before)/s.hidden, v.patches.In
 	for row := s.first; row < s.first+s.rows; {
 		image, i, left := row/each, row%each, s.first+s.rows-row
