@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
@@ -442,6 +443,31 @@ func BenchmarkMatMul(b *testing.B) {
 				b.ReportMetric(flops/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 			})
 		}
+	}
+}
+
+// BenchmarkTransposed reports the time of MatMul, which reads b in place, as a fraction of the time
+// of MatMulTransposed, for few rows.
+func BenchmarkTransposed(b *testing.B) {
+	for _, s := range [][3]int{{1, 4096, 4096}, {4, 4096, 4096}, {1, 14336, 1024}, {1, 1536, 1024}} {
+		l, k, n := s[0], s[1], s[2]
+		r := random(b.Name())
+		dst, x, w := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, k), tensor(r, normal, 1, 1, k, n)
+		turned := BHLD(w.Data, 1, 1, n, k)
+		b.Run(fmt.Sprintf("%dx%dx%d", l, k, n), func(b *testing.B) {
+			best := [2]time.Duration{time.Hour, time.Hour}
+			for b.Loop() {
+				for i, f := range []func() error{
+					func() error { return MatMul(dst, x, w) },
+					func() error { return MatMulTransposed(dst, x, turned) },
+				} {
+					start := time.Now()
+					must(b, f())
+					best[i] = min(best[i], time.Since(start))
+				}
+			}
+			b.ReportMetric(float64(best[0])/float64(best[1]), "of-MatMul")
+		})
 	}
 }
 

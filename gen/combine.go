@@ -86,8 +86,7 @@ func (c *combination) emit(vectors int) {
 	finish()
 }
 
-// place is an element of the rows of some sums that stride bytes, or three times as many, lie
-// apart.
+// place is an element of the rows of some sums, stride bytes apart, or three times as many.
 func place(base, stride, stride3 reg.GPVirtual, sum, disp int) Mem {
 	switch sum {
 	case 0:

@@ -27,6 +27,14 @@ const (
 	// and with Inner steps 512 KiB, which stay in the L2 cache.
 	packedCols = 4 * Cols
 
+	// longRuns inner steps of a panel are packed at a time where few rows wait for memory, and the
+	// rows of a transposed b begin at the same place in pages: then short runs of many rows share few
+	// sets of the caches, and lines that the processor has prefetched are lost.
+	longRuns = kernel.PageBytes / 4
+
+	// farCaches L2 caches are what b has at least where it is assumed to come from memory.
+	farCaches = 8
+
 	// fewRowsCols columns of a matrix are done at a time for up to maxTypedRows rows. These wait for
 	// memory, which is fastest in one stream; panels of the same inputs are adjacent in it. Their
 	// outputs stay in the L2 cache.
@@ -62,6 +70,7 @@ type multiplication struct {
 	transposed bool // a row of b is a column of the product
 
 	inPlace           int  // columns that are read in place: packing is slower for few rows
+	atOnce, inner     int  // columns, and inner steps, that are packed at a time
 	gathered          bool // blocks of dst are computed in scratch memory
 	heads, rows, cols int  // of a task; heads of all batch entries are counted
 }
@@ -90,6 +99,7 @@ func (p *multiplication) partition(workers int) {
 	case few && p.a.D <= kernel.InPlaceDim:
 		p.inPlace = p.dst.D
 	}
+	p.atOnce, p.inner = p.packedAtOnce()
 	p.gathered = p.a.D > Inner && gathers(p.t, &p.dst)
 	heads := p.dst.B * p.dst.H
 	p.heads, p.rows, p.cols = heads, p.dst.L, p.dst.D
@@ -109,6 +119,15 @@ func (p *multiplication) partition(workers int) {
 		}
 	}
 	p.heads, p.rows, p.cols = best[0], best[1], best[2] // a copy of p would make its buffers escape
+}
+
+// packedAtOnce is how many columns, and inner steps of them, are packed at a time.
+func (p *multiplication) packedAtOnce() (cols, inner int) {
+	if p.transposed && p.a.L <= kernel.InPlaceRows && 4*p.b.SL%kernel.PageBytes == 0 &&
+		4*p.a.D*p.dst.D > farCaches*p.t.L2 {
+		return panel, longRuns
+	}
+	return packedCols, Inner
 }
 
 // makespan estimates the time until the last worker is done, in multiply-adds for each step of the
@@ -162,8 +181,8 @@ func (p *multiplication) Task(w *Memory, i int) {
 		first += n
 	}
 	w.k = kernel.Grow(w.k, Inner*packedCols)
-	for ; first < end; first += packedCols {
-		p.multiplyCols(&u, first, min(packedCols, end-first), w)
+	for ; first < end; first += p.atOnce {
+		p.multiplyCols(&u, first, min(p.atOnce, end-first), w)
 	}
 }
 
@@ -277,8 +296,8 @@ func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *Memor
 // for all batch entries and heads that use the same matrix.
 func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed,
 	sums []float32) {
-	for k := 0; k < p.a.D; k += Inner {
-		layout := panelLayout(p.t, min(Inner, p.a.D-k), cols)
+	for k := 0; k < p.a.D; k += p.inner {
+		layout := panelLayout(p.t, min(p.inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
 		have := -1 // where in b the packed columns begin
 		for n := u.head; n < u.headsEnd; n++ {

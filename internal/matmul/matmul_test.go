@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -30,6 +31,47 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		p := projection{inputs: &preparation{t: &tuned}, dst: *zeroView(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// Few rows by a transposed right side from memory pack long runs of its rows.
+func TestPackedAtOnce(t *testing.T) {
+	setReads(t, false, 1<<10)
+	for _, c := range []struct {
+		transposed                     bool
+		rows, inner, cols, atOnce, run int
+	}{
+		{true, 1, 2048, 64, panel, longRuns},
+		{true, kernel.InPlaceRows, 2048, 64, panel, longRuns},
+		{true, kernel.InPlaceRows + 1, 2048, 64, packedCols, Inner},
+		{false, 1, 2048, 64, packedCols, Inner},
+		{true, 1, 2048, 1, packedCols, Inner},
+		{true, 1, 2000, 64, packedCols, Inner},
+	} {
+		r := kerneltest.Random(t.Name())
+		a, b := anyView(r, 1, 1, c.rows, c.inner), anyView(r, 1, 1, c.inner, c.cols)
+		if c.transposed {
+			b = anyView(r, 1, 1, c.cols, c.inner)
+		}
+		dst := zeroView(1, 1, c.rows, c.cols)
+		p := multiplication{t: &tuned, dst: *dst, a: *a, b: *b, transposed: c.transposed}
+		if cols, run := p.packedAtOnce(); cols != c.atOnce || run != c.run {
+			t.Errorf("%+v: %d columns, %d inner steps", c, cols, run)
+		}
+		kerneltest.Must(t, MatMul(&tuned, dst, a, b, c.transposed))
+		for i, got := range dst.Data {
+			var want float32
+			for k, e := range a.Data[i/c.cols*c.inner:][:c.inner] {
+				at := k*c.cols + i%c.cols
+				if c.transposed {
+					at = i%c.cols*c.inner + k
+				}
+				want = f32.FMA(e, b.Data[at], want)
+			}
+			if got != want {
+				t.Fatalf("%+v: element %d is %v, want %v", c, i, got, want)
+			}
 		}
 	}
 }
