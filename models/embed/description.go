@@ -23,12 +23,14 @@ type description struct {
 
 	rms        bool // RMSNorm in place of LayerNorm
 	preNorm    bool // attention and network read norms; otherwise sums are normalized
+	lessOne    bool // files keep the weights of norms less 1
 	causal     bool
 	activation nn.Activation
 	gated      bool      // up has a second half, which multiplies the activation's output
 	gateLast   bool      // the activation's half comes second in the file
 	buckets    int       // buckets of distances with a bias (MPNet, T5), 0 for none
 	scale      float32   // of scores, 0 for 1/√width
+	wordScale  float32   // of embeddings of tokens, 0 for 1
 	relative   *relative // nil for none
 
 	convolution convolution // kernel 0 for none
@@ -66,6 +68,7 @@ type names struct {
 	up                         []string // gate and up, or both fused
 	down, ffnNorm              string
 	queryNorm, keyNorm         string
+	outputNorm, downNorm       string // norms of attention's and of the network's outputs
 	outputScale, downScale     string // factors of attention's and of the network's outputs
 	inputBias, outputBias      bool
 	upBias, downBias           bool
@@ -81,6 +84,7 @@ type norm struct{ weight, bias []float32 }
 // layer is attention and a feed-forward network.
 type layer struct {
 	attentionNorm, ffnNorm *norm            // nil for none
+	outputNorm, downNorm   *norm            // of outputs before they are added, nil for none
 	input, up              []weights.Linear // outputs are columns of a row
 	output, down           weights.Linear
 	queryNorm, keyNorm     []float32

@@ -209,6 +209,7 @@ func TestBitsOfEveryCPUByKind(t *testing.T) {
 		"qwen3":       0xa49ad8e1,
 		"t5":          0x4f9c140d,
 		"deberta-v2":  0x6f047dab,
+		"gemma3_text": 0xbef3a2f6,
 	}
 	for _, k := range kindTests() {
 		path, _ := writeKind(t, &k, safetensors.F32)

@@ -51,7 +51,7 @@ var ggufNames = names{
 // rankPooling is the number of pooling_type for models that score.
 const rankPooling = 4
 
-// openGGUF reads a BERT, a Nomic or a Qwen3 from a GGUF file.
+// openGGUF reads a BERT, a Nomic, a Qwen3 or an EmbeddingGemma from a GGUF file.
 func (m *Model) openGGUF(l *weights.Loader) {
 	var general struct {
 		Architecture string `json:"architecture"`
@@ -61,13 +61,17 @@ func (m *Model) openGGUF(l *weights.Loader) {
 		return
 	}
 	kind := general.Architecture
-	if kind == "qwen3" {
+	switch kind {
+	case "qwen3":
 		m.openGGUFQwen3(l)
 		return
-	}
-	if kind != "bert" && kind != "nomic-bert" {
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert, nomic-bert or qwen3, or a "+
-			"folder whose model_type is one of %s", kind, knownKinds()))
+	case gemmaGGUF:
+		m.openGGUFGemma(l)
+		return
+	case "bert", "nomic-bert":
+	default:
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, %s, nomic-bert or qwen3, or a "+
+			"folder whose model_type is one of %s", kind, gemmaGGUF, knownKinds()))
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}

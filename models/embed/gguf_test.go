@@ -427,7 +427,7 @@ func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 // TestDamagedGGUF changes one thing each.
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
-		`general.architecture is "llama", want bert, nomic-bert or qwen3, or a folder whose ` +
+		`general.architecture is "llama", want bert, gemma-embedding, nomic-bert or qwen3, or a folder whose ` +
 			"model_type is one of bert, camembert, clip, deberta-v2, dinov2, ": func(f *gguftest.File) {
 			f.Set("general.architecture", "llama")
 		},

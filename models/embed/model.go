@@ -55,7 +55,7 @@ var modelKinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
 	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3, "t5": readT5,
-	"deberta-v2": readDeBERTa,
+	"deberta-v2": readDeBERTa, "gemma3_text": readGemma,
 }
 
 // Open opens a model: a GGUF file, or a folder with config.json, model.safetensors (F32, F16 or

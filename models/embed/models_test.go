@@ -40,6 +40,8 @@ type encoder struct {
 	q, k, v, qkv  string
 	out, up, down string
 	norm1, norm2  string
+	after1        string // norms of outputs, "" for none
+	after2        string
 	norm          func(name string, x []float64) []float64
 	score         func(layer, head, query, key int, s float64) float64 // −Inf hides a key
 	scoreOf       func(layer, head, query, key int, q, k []float64) float64
@@ -54,7 +56,7 @@ func (e *encoder) run(x [][]float64) [][]float64 {
 	for i := e.first; i < e.first+e.layers; i++ {
 		at := strings.ReplaceAll(e.at, "%d", fmt.Sprint(i))
 		norm := func(name string, x []float64) []float64 {
-			if _, ok := e.w[at+name+".weight"]; !ok {
+			if _, ok := e.w[at+name+".weight"]; !ok || name == "" {
 				return x // ModernBERT's first
 			}
 			return e.norm(at+name, x)
@@ -67,9 +69,9 @@ func (e *encoder) run(x [][]float64) [][]float64 {
 		}
 		attended := e.attention(i, at, in)
 		for j := range x {
-			x[j] = plus(x[j], e.w.linear(at+e.out, attended[j]))
+			x[j] = plus(x[j], norm(e.after1, e.w.linear(at+e.out, attended[j])))
 			if e.preNorm {
-				x[j] = plus(x[j], e.network(at, norm(e.norm2, x[j])))
+				x[j] = plus(x[j], norm(e.after2, e.network(at, norm(e.norm2, x[j]))))
 			} else {
 				x[j] = norm(e.norm1, x[j])
 				x[j] = norm(e.norm2, plus(x[j], e.network(at, x[j])))
@@ -402,6 +404,7 @@ func kindTests() []kindTest {
 		}, 20})
 	add(t5Test("relu", "1.DenseReluDense.wi"))
 	add(debertaTest(nil))
+	add(gemmaTest())
 	return append(list, decoderTests(base)...)
 }
 

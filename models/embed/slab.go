@@ -158,9 +158,11 @@ func (s *slab) beginLayer(l *layer) {
 func (s *slab) endLayer(l *layer) {
 	in := l.output.In
 	s.multiplyOne(s.y, s.view(s.attended[s.first*in:], in), &l.output)
+	s.normalizeOutput(l.outputNorm)
 	s.addResidual(l.attentionNorm)
 	s.multiplyAll(s.wide, s.inputOf(l.ffnNorm), l.up)
 	s.multiplyOne(s.y, s.activateUp(), &l.down)
+	s.normalizeOutput(l.downNorm)
 	s.addResidual(l.ffnNorm)
 }
 
@@ -172,6 +174,14 @@ func (s *slab) inputOf(n *norm) attn.Tensor {
 	y := s.view(s.y, s.hidden)
 	s.normalize(y, s.x(), n)
 	return y
+}
+
+// normalizeOutput normalizes the output of attention or of the network, unless there is no norm.
+func (s *slab) normalizeOutput(n *norm) {
+	if n != nil {
+		y := s.view(s.y, s.hidden)
+		s.normalize(y, y, n)
+	}
 }
 
 // addResidual sets x to x + y, without preNorm to the norm of that.

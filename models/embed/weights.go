@@ -39,11 +39,22 @@ func (b *builder) loadNorm(name string) *norm {
 	if b.Has(name + ".gamma") {
 		weight, bias = name+".gamma", name+".beta"
 	}
-	n := &norm{weight: b.Tensor(weight, b.hidden)}
+	n := &norm{weight: b.normWeight(weight, b.hidden)}
 	if b.names.normBias {
 		n.bias = b.Tensor(bias, b.hidden)
 	}
 	return n
+}
+
+// normWeight loads the weight of an RMSNorm or LayerNorm of n channels.
+func (b *builder) normWeight(name string, n int) []float32 {
+	weight := b.Tensor(name, n)
+	if b.lessOne {
+		for i := range weight {
+			weight[i]++
+		}
+	}
+	return weight
 }
 
 // loadLinear packs a linear layer: in the file's type, in float32, or in 8-bit integers.
@@ -86,6 +97,9 @@ func (b *builder) loadTables() (t tables) {
 	t.words = table(b.names.words, b.vocab)
 	if again := b.at + b.names.sameWords + ".weight"; b.Has(again) {
 		b.CheckEqual(again, b.at+b.names.words+".weight", b.vocab, width)
+	}
+	if b.wordScale != 0 && t.words != nil {
+		t.words.Scale(b.wordScale)
 	}
 	t.positions = table(b.names.positions, b.positions)
 	t.segments = table(b.names.segments, b.segments)
@@ -163,11 +177,13 @@ func (b *builder) loadLayer(i int) layer {
 	if i > 0 || b.names.firstNorm {
 		l.attentionNorm = b.loadNorm(named(b.names.attentionNorm))
 	}
+	l.outputNorm = b.loadNorm(named(b.names.outputNorm))
+	l.downNorm = b.loadNorm(named(b.names.downNorm))
 	b.scaleOutputs(&l.output, at, b.names.outputScale)
 	b.scaleOutputs(&l.down, at, b.names.downScale)
 	if b.names.queryNorm != "" {
-		l.queryNorm = b.Tensor(b.at+at+b.names.queryNorm+".weight", b.width)
-		l.keyNorm = b.Tensor(b.at+at+b.names.keyNorm+".weight", b.width)
+		l.queryNorm = b.normWeight(b.at+at+b.names.queryNorm+".weight", b.width)
+		l.keyNorm = b.normWeight(b.at+at+b.names.keyNorm+".weight", b.width)
 	}
 	return l
 }

@@ -272,5 +272,8 @@ func (t *Table) decode(to []float32, i int) {
 	}
 }
 
+// Scale multiplies all rows by a number, from now on.
+func (t *Table) Scale(by float32) { t.scale *= by }
+
 // MemoryUse returns the bytes of the rows that are not shared.
 func (t *Table) MemoryUse() int { return len(t.data) }
