@@ -85,6 +85,9 @@ var bertNames = names{
 
 // readBERT describes a BERT, a RoBERTa or an XLM-RoBERTa.
 func readBERT(l *weights.Loader, kind string) *description {
+	if isJina(l, kind) {
+		return readJina(l)
+	}
 	c := bertConfig{Activation: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12}
 	idle, own := idleWith(nil), bertNames
 	d := &description{kind: kind, pad: -1, headPooling: "cls"}

@@ -29,6 +29,7 @@ type description struct {
 	gated      bool      // up has a second half, which multiplies the activation's output
 	gateLast   bool      // the activation's half comes second in the file
 	buckets    int       // buckets of distances with a bias (MPNet, T5), 0 for none
+	alibi      bool      // scores have a bias that falls with the distance
 	scale      float32   // of scores, 0 for 1/√width
 	wordScale  float32   // of embeddings of tokens, 0 for 1
 	relative   *relative // nil for none

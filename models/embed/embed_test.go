@@ -210,6 +210,7 @@ func TestBitsOfEveryCPUByKind(t *testing.T) {
 		"t5":          0x4f9c140d,
 		"deberta-v2":  0x6f047dab,
 		"gemma3_text": 0xbef3a2f6,
+		jinaGGUF:      0x33a5e5fb,
 	}
 	for _, k := range kindTests() {
 		path, _ := writeKind(t, &k, safetensors.F32)

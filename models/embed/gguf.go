@@ -51,7 +51,10 @@ var ggufNames = names{
 // rankPooling is the number of pooling_type for models that score.
 const rankPooling = 4
 
-// openGGUF reads a BERT, a Nomic, a Qwen3 or an EmbeddingGemma from a GGUF file.
+// jinaGGUF is the architecture of version 2 of Jina's embeddings.
+const jinaGGUF = "jina-bert-v2"
+
+// openGGUF reads a BERT, a Nomic, a Jina, a Qwen3 or an EmbeddingGemma from a GGUF file.
 func (m *Model) openGGUF(l *weights.Loader) {
 	var general struct {
 		Architecture string `json:"architecture"`
@@ -68,10 +71,10 @@ func (m *Model) openGGUF(l *weights.Loader) {
 	case gemmaGGUF:
 		m.openGGUFGemma(l)
 		return
-	case "bert", "nomic-bert":
+	case "bert", "nomic-bert", jinaGGUF:
 	default:
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert, %s, nomic-bert or qwen3, or a "+
-			"folder whose model_type is one of %s", kind, gemmaGGUF, knownKinds()))
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, %s, "+jinaGGUF+", nomic-bert or "+
+			"qwen3, or a folder whose model_type is one of %s", kind, gemmaGGUF, knownKinds()))
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}
@@ -94,10 +97,15 @@ func (m *Model) openGGUF(l *weights.Loader) {
 		l.Check("", fmt.Errorf("%s.vocab_size is %d, want %d, as there are tokens", kind, *k.Vocab,
 			d.vocab))
 	}
-	if kind == "nomic-bert" {
+	switch {
+	case kind == "nomic-bert":
 		d.setNomic(k.Base)
-	} else if k.Base != nil {
-		l.Check("", fmt.Errorf("bert.rope.freq_base is %v, want none: positions have a table", *k.Base))
+	case k.Base != nil:
+		l.Check("", fmt.Errorf("%s.rope.freq_base is %v, want none: positions have a table or ALiBi",
+			kind, *k.Base))
+	case kind == jinaGGUF:
+		d.setJina()
+		d.names.up = []string{"ffn_gate", "ffn_up"}
 	}
 	m.description, m.sentence = d, usualSentence()
 	if p := k.Pooling; p != nil {

@@ -55,7 +55,7 @@ func ggufOf(kind, matrices string) (*gguftest.File, numbers) {
 		add(name+".weight", "F32", ggufWide)
 		add(name+".bias", "F32", ggufWide)
 	}
-	bias := kind == "bert"
+	bias := kind != "nomic-bert"
 	linear := func(name string, in, out int) {
 		if add(name+".weight", matrices, out, in); bias {
 			add(name+".bias", "F32", out)
@@ -64,9 +64,10 @@ func ggufOf(kind, matrices string) (*gguftest.File, numbers) {
 	add("token_embd.weight", matrices, len(ggufTokens), ggufWide)
 	add("token_types.weight", "F32", 2, ggufWide)
 	norm("token_embd_norm")
-	if bias {
+	switch kind {
+	case "bert":
 		add("position_embd.weight", "F32", 20, ggufWide)
-	} else {
+	case "nomic-bert":
 		f.Set("nomic-bert.rope.freq_base", float32(1000))
 	}
 	for _, at := range []string{"blk.0.", "blk.1."} {
@@ -79,7 +80,12 @@ func ggufOf(kind, matrices string) (*gguftest.File, numbers) {
 			linear(at+"ffn_gate", ggufWide, ggufInner)
 		}
 		linear(at+"attn_output", ggufWide, ggufWide)
-		linear(at+"ffn_up", ggufWide, ggufInner)
+		if kind == jinaGGUF {
+			add(at+"ffn_gate.weight", matrices, ggufInner, ggufWide)
+			add(at+"ffn_up.weight", matrices, ggufInner, ggufWide)
+		} else {
+			linear(at+"ffn_up", ggufWide, ggufInner)
+		}
 		linear(at+"ffn_down", ggufInner, ggufWide)
 		norm(at + "attn_output_norm")
 		norm(at + "layer_output_norm")
@@ -102,9 +108,18 @@ func ggufRows(w numbers, kind string, ids []int) (x [][]float64) {
 	e := bertLike(w, 1e-12)
 	e.heads, e.keyHeads, e.width, e.at, e.out = 2, 2, 16, "blk.%d.", "attn_output"
 	e.norm1, e.norm2 = "attn_output_norm", "layer_output_norm"
-	if kind == "bert" {
-		e.q, e.k, e.v, e.up, e.down = "attn_q", "attn_k", "attn_v", "ffn_up", "ffn_down"
-	} else {
+	e.q, e.k, e.v, e.up, e.down = "attn_q", "attn_k", "attn_v", "ffn_up", "ffn_down"
+	switch kind {
+	case jinaGGUF:
+		e.network = func(at string, x []float64) []float64 {
+			return w.linear(at+"ffn_down", gated(w.linear(at+"ffn_gate", x), w.linear(at+"ffn_up", x),
+				geluOf))
+		}
+		return jinaRows(e, ids, func(_, id int) []float64 {
+			return e.norm("token_embd_norm", w.sumOf(0, ggufWide, map[string]int{"token_embd": id,
+				"token_types": 0}))
+		})
+	case "nomic-bert":
 		e.qkv = "attn_qkv"
 		e.turn = func(_, position int, x []float64) []float64 {
 			return rotated(x, position, power(1000, 16))
@@ -128,7 +143,7 @@ func ggufRows(w numbers, kind string, ids []int) (x [][]float64) {
 func TestGGUF(t *testing.T) {
 	folder, _ := writeModel(t, safetensors.F32)
 	like := mustOpen(t, folder, Options{})
-	for _, kind := range []string{"bert", "nomic-bert"} {
+	for _, kind := range []string{"bert", "nomic-bert", jinaGGUF} {
 		for _, matrices := range []string{"F32", "F16", "Q8_0"} {
 			f, values := ggufOf(kind, matrices)
 			m := mustOpen(t, writeGGUF(t, f), Options{Workers: 2})
@@ -427,8 +442,8 @@ func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 // TestDamagedGGUF changes one thing each.
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
-		`general.architecture is "llama", want bert, gemma-embedding, nomic-bert or qwen3, or a folder whose ` +
-			"model_type is one of bert, camembert, clip, deberta-v2, dinov2, ": func(f *gguftest.File) {
+		`general.architecture is "llama", want bert, gemma-embedding, jina-bert-v2, nomic-` +
+			"bert or qwen3, or a folder whose model_type is one of bert, camembert, clip": func(f *gguftest.File) {
 			f.Set("general.architecture", "llama")
 		},
 		"bert.rope.freq_base is 10000, want none": func(f *gguftest.File) {

@@ -176,6 +176,7 @@ func (m *Model) build(l *weights.Loader) {
 	m.all = b.loadLayers()
 	m.final = b.loadNorm(b.names.final)
 	m.loadDistances(b)
+	m.loadALiBi()
 	m.loadRelative(b)
 	m.loadConvolution(b)
 	m.loadHead(b)

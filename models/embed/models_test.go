@@ -405,6 +405,7 @@ func kindTests() []kindTest {
 	add(t5Test("relu", "1.DenseReluDense.wi"))
 	add(debertaTest(nil))
 	add(gemmaTest())
+	add(jinaTest())
 	return append(list, decoderTests(base)...)
 }
 
@@ -507,7 +508,9 @@ func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, numbe
 	path := t.TempDir()
 	writeTensors(t, path, views)
 	config := maps.Clone(k.config)
-	config["model_type"] = k.kind
+	if config["model_type"] == nil {
+		config["model_type"] = k.kind
+	}
 	write(t, path, "config.json", encode(t, config))
 	write(t, path, "vocab.txt", []byte(foldertest.TinyVocabulary))
 	write(t, path, "modules.json", fmt.Appendf(nil, threeModules, andNormalize))
