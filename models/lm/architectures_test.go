@@ -1636,6 +1636,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
 		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
 		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is not there, want 1"},
+		{"qwen35", "attention.recurrent_layers", []bool{}, "recurrent_layers has 0, want 1 or more"},
+		{"gemma3", "attention.sliding_window_pattern", []bool{}, "has 0 layers, want block_count, 1"},
 		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
 		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},
 		{"phi3", "rope.scaling.factor", float32(2), "factor 2, want longrope, and 1"},

@@ -312,8 +312,11 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 	return nil
 }
 
-// checkLayers refuses kinds of layers that this engine does not have.
-func (f *configFile) checkLayers(*config) error {
+// checkLayers refuses a list of other layers, and activations that this engine does not have.
+func (f *configFile) checkLayers(c *config) error {
+	if n := len(f.LayerTypes); f.LayerTypes != nil && n != c.Layers {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
+	}
 	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
 	if f.of.queryScalar || f.of.byLayer { // these kinds ignore hidden_act
 		said, key = f.Activation2, "hidden_activation"
@@ -483,9 +486,6 @@ func (f *configFile) hybrid(c *config) error {
 	s := states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.MambaConv, none),
 		KeyDim: *cmp.Or(f.MambaState, none), ValueDim: dim, KeyHeads: *cmp.Or(f.MambaGroups, none),
 		Heads: heads, Biased: *cmp.Or(f.MambaBias, new(false))}
-	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
-		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
-	}
 	for i := range s.Layers {
 		s.Layers[i] = f.LayerTypes == nil || f.LayerTypes[i] == mambaLayer
 		if f.LayerTypes != nil && !s.Layers[i] && f.LayerTypes[i] != attentionLayer {
@@ -645,9 +645,6 @@ func (f *configFile) states(c *config) error {
 		return fmt.Errorf("full_attention_interval is %d and attn_output_gate %v, want 1 or more, and "+
 			"true", interval, *cmp.Or(f.OutputGate, new(true)))
 	}
-	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
-		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
-	}
 	for i := range s.Layers {
 		s.Layers[i] = (i+1)%interval != 0
 		if f.LayerTypes == nil {
@@ -667,9 +664,6 @@ func (f *configFile) states(c *config) error {
 func (f *configFile) shortConvs(c *config) error {
 	c.States = states{Layers: make([]bool, c.Layers), Short: c.Dim,
 		Width: *cmp.Or(f.ShortWidth, new(0))}
-	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
-		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
-	}
 	for i := range c.States.Layers {
 		c.States.Layers[i] = f.FullOnes != nil && !slices.Contains(f.FullOnes, i)
 		if f.LayerTypes == nil {
@@ -786,9 +780,6 @@ func (f *configFile) windowSize() (int, error) {
 // chooseLayers reads the kinds of layers from layer_types if the model may choose them; otherwise
 // layer_types has to agree with the implied kinds.
 func (f *configFile) chooseLayers(kinds []string, free bool) error {
-	if n := len(f.LayerTypes); n > 0 && n != len(kinds) {
-		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, len(kinds))
-	}
 	for i, kind := range f.LayerTypes {
 		switch {
 		case !free && kind != kinds[i]:

@@ -322,7 +322,7 @@ func (k *architectureKeys) states(c *config) error {
 	*s = states{Layers: make([]bool, c.Layers), Width: k.ConvWidth, KeyDim: k.StateDim,
 		ValueDim: k.Inner / max(k.StateHeads, 1), KeyHeads: k.KeyHeads, Heads: k.StateHeads,
 		Negated: true, Interleaved: k.of.file.ba == ""}
-	if n := len(k.Recurrent); interval < 1 || n > 0 && n != k.Blocks {
+	if n := len(k.Recurrent); interval < 1 || k.Recurrent != nil && n != k.Blocks {
 		return fmt.Errorf("full_attention_interval is %d and attention.recurrent_layers has %d, want 1 "+
 			"or more, and block_count, %d", interval, n, k.Blocks)
 	}
@@ -489,15 +489,15 @@ func (k *architectureKeys) scores(c *config) error {
 // windows sets which layers have a window.
 func (k *architectureKeys) windows(c *config) error {
 	c.Windows = make([]int, c.Layers)
+	if n := len(k.Sliding.layers); k.Sliding.layers != nil && n != k.Blocks {
+		return fmt.Errorf("attention.sliding_window_pattern has %d layers, want block_count, %d", n,
+			k.Blocks)
+	}
 	if k.Window == nil || *k.Window == 0 {
 		return nil // llama.cpp has no window here either, whatever the pattern
 	}
 	if *k.Window < 0 {
 		return fmt.Errorf("attention.sliding_window is %d, want 0 or more", *k.Window)
-	}
-	if n := len(k.Sliding.layers); n > 0 && n != k.Blocks {
-		return fmt.Errorf("attention.sliding_window_pattern has %d layers, want block_count, %d", n,
-			k.Blocks)
 	}
 	for i := range c.Windows {
 		if k.slides(i) {
