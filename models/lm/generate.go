@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/chat"
@@ -19,7 +20,8 @@ type Generation struct {
 	// as Context leaves.
 	MaxTokens int
 	// Stop are texts that end the answer. They are not part of it, and are looked for in generated
-	// text only.
+	// text only. The text that is complete first ends the answer, and of several the longest,
+	// however tokens divide the answer.
 	Stop     []string
 	Sampling Sampling
 	// Logits is called before each choice, on the goroutine that ranges over the answer, with the
@@ -161,6 +163,12 @@ func (m *Model) checkGeneration(g *Generation) error {
 	}
 	if i := slices.Index(g.Stop, ""); i >= 0 {
 		return fmt.Errorf("%w: Generation.Stop[%d] is empty, want a text", attn.ErrOption, i)
+	}
+	for i, text := range g.Stop {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%w: Generation.Stop[%d] is %q, want UTF-8, as answers are", attn.ErrOption,
+				i, text)
+		}
 	}
 	if g.Session != nil && g.Session.model != m {
 		return fmt.Errorf("%w: Generation.Session is of another model", attn.ErrOption)

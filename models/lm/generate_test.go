@@ -76,6 +76,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]int32{1}, Generation{Top: -1}, attn.ErrOption, "Top is -1"},
 		{[]int32{1}, Generation{Top: 301}, attn.ErrOption, "Top is 301"},
 		{[]int32{1}, Generation{Stop: []string{"a", ""}}, attn.ErrOption, "Stop[1]"},
+		{[]int32{1}, Generation{Stop: []string{"a", "b\xff"}}, attn.ErrOption, `Stop[1] is "b\xff", want UTF`},
 		{[]int32{1}, Generation{Session: theirs}, attn.ErrOption, "Session is of another model"},
 		{[]int32{1}, Generation{Sampling: Sampling{TopP: float32(math.NaN())}}, attn.ErrOption,
 			"Sampling.TopP is NaN"},

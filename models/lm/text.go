@@ -9,20 +9,18 @@ type stops struct {
 }
 
 // add returns the text that may be shown after text continues the answer, and whether a stop text
-// ended the answer.
+// ended the answer: the one that is complete first, of several the longest. So it does not matter
+// how tokens divide the text.
 func (s *stops) add(text string) (shown string, stopped bool) {
 	s.held += text
-	end := len(s.held)
+	begin, end := len(s.held)-s.waits(), len(s.held)+1
 	for _, stop := range s.texts {
-		if at := strings.Index(s.held, stop); at >= 0 && (at < end || !stopped) {
-			end, stopped = min(end, at), true
+		at := strings.Index(s.held, stop)
+		if done := at + len(stop); at >= 0 && (done < end || done == end && at < begin) {
+			begin, end, stopped = at, done, true
 		}
 	}
-	if !stopped {
-		end -= s.waits()
-	}
-	shown, s.held = s.held[:end], s.held[end:]
-	if stopped {
+	if shown, s.held = s.held[:begin], s.held[begin:]; stopped {
 		s.held = ""
 	}
 	return shown, stopped
