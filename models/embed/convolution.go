@@ -53,7 +53,7 @@ func (m *Model) loadConvolution(b *builder) {
 	if b.Integers {
 		kind = attn.I8
 	}
-	c.by = b.Pack(kind, rows, c.kernel*n, n)
+	c.by = b.Pack(kind, name+".weight", rows, c.kernel*n, n)
 	c.by.Bias = bias
 }
 

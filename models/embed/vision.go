@@ -190,9 +190,10 @@ func (b *builder) loadAttentionHead(at string) *attentionHead {
 	if b.Err != nil {
 		return nil
 	}
-	query := b.Pack(attn.F32, weight[:n*n], n, n)
+	name := at + "attention.in_proj_weight"
+	query := b.Pack(attn.F32, name, weight[:n*n], n, n)
 	query.Bias, h.query = bias[:n], make([]float32, n)
-	h.keysValues = b.Pack(kind, weight[n*n:], n, 2*n)
+	h.keysValues = b.Pack(kind, name, weight[n*n:], n, 2*n)
 	h.keysValues.Bias = bias[n:]
 	if b.Err == nil {
 		b.Err = query.Multiply(nil, attn.BHLD(h.query, 1, 1, 1, n), attn.BHLD(probe, 1, 1, 1, n))

@@ -113,5 +113,5 @@ func (l *Loader) packMicro(t *stored, label string, kind attn.Format, data []byt
 	}
 	rows := make([]float32, out*in)
 	l.failTensor(t, label, gguf.MXFP4.Decode(rows, data))
-	return l.Pack(kind, rows, in, out).Matrix
+	return l.packRows(t, label, kind, rows, in, out)
 }

@@ -102,11 +102,13 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	if kind < 0 {
 		kind = l.Kind(names...)
 	}
-	made.Matrix = l.packed(strings.Join(labels, "+"), in, made.Out, func() *attn.Matrix {
-		if l.Random != nil {
-			return l.Pack(kind, drawn, in, made.Out).Matrix
+	label := strings.Join(labels, "+")
+	made.Matrix = l.packed(label, in, made.Out, func() *attn.Matrix {
+		rows := drawn
+		if l.Random == nil {
+			rows = l.rows(in, parts)
 		}
-		return l.Pack(kind, l.rows(in, parts), in, made.Out).Matrix
+		return l.packRows(l.tensors[names[0]], label, kind, rows, in, made.Out)
 	})
 	return made
 }
@@ -198,18 +200,24 @@ func pairsApart[T any](rows []T, width, head int) []T {
 	return sorted
 }
 
-// Pack makes a Linear without bias from rows in memory.
-func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
-	made := Linear{In: in, Out: out}
-	if l.Err == nil {
-		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8,
-				BFloat16: l.BFloat16})
+// Pack makes a Linear without bias from rows in memory, which are of the tensor of a name.
+func (l *Loader) Pack(kind attn.Format, name string, rows []float32, in, out int) Linear {
+	return Linear{In: in, Out: out, Matrix: l.packRows(l.tensors[name], name, kind, rows, in, out)}
+}
+
+// packRows packs rows in memory. Errors name the tensor.
+func (l *Loader) packRows(t *stored, name string, kind attn.Format, rows []float32, in,
+	out int) *attn.Matrix {
+	if l.Err != nil {
+		return nil
 	}
-	if l.Err == nil {
-		l.Packed += made.MemoryUse()
+	m, err := attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in), attn.MatrixConfig{Format: kind,
+		Transposed: true, Integers: l.Integers && kind == attn.I8, BFloat16: l.BFloat16})
+	if l.failTensor(t, name, err); err != nil {
+		return nil
 	}
-	return made
+	l.Packed += m.MemoryUse()
+	return m
 }
 
 // Table is rows of numbers that are looked up one by one, exactly as the files have them.

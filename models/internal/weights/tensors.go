@@ -2,10 +2,12 @@ package weights
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/gguf"
@@ -117,10 +119,19 @@ func (l *Loader) CheckEqual(name, other string, shape ...int) {
 	}
 }
 
-// failTensor records an error about a tensor.
+// failTensor records an error about a tensor. An error about numbers that have no place in a matrix
+// is not [attn.ErrOption] of the caller, whose options fit.
 func (l *Loader) failTensor(t *stored, name string, err error) {
-	if err != nil {
-		l.Fail("%s: tensor %s: %w", t.Path(), name, err)
+	path := l.Path
+	if t != nil { // nil in a random model
+		path = t.Path()
+	}
+	switch {
+	case errors.Is(err, attn.ErrOption):
+		text := strings.TrimPrefix(err.Error(), attn.ErrOption.Error()+": ")
+		l.Fail("%s: tensor %s: %s", path, name, text)
+	case err != nil:
+		l.Fail("%s: tensor %s: %w", path, name, err)
 	}
 }
 
