@@ -31,3 +31,37 @@ func TestOtherNumberOfLayerTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersThatFloat32Lacks: each would become infinite or 0 where it is computed with.
+func TestNumbersThatFloat32Lacks(t *testing.T) {
+	folder := func(key string, value any) error {
+		f := newFake("F32")
+		f.config[key] = value
+		_, err := readModel(f.write(t), Options{})
+		return err
+	}
+	file := func(key string, value any) error {
+		f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+		f.Set(key, value)
+		f.Write(t, path)
+		_, err := readModel(path, Options{})
+		return err
+	}
+	for want, err := range map[string]error{
+		"config.json: rms_norm_eps is 1e+300, want a number that float32 has": folder("rms_norm_eps",
+			1e300),
+		"config.json: rms_norm_eps is 1e-60, want a number that float32": folder("rms_norm_eps", 1e-60),
+		"config.json: rope_theta is 1e+300, want a number that float32":  folder("rope_theta", 1e300),
+		"config.json: rope_scaling.long_factor[1] is -1e+39, want": folder("rope_scaling",
+			map[string]any{"long_factor": []float64{1, -1e39}}),
+		"fake.gguf: llama.attention.layer_norm_rms_epsilon is 1e-60, want": file(
+			"llama.attention.layer_norm_rms_epsilon", 1e-60),
+	} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+	if err := folder("rms_norm_eps", 1e-45); err != nil {
+		t.Error(err)
+	}
+}

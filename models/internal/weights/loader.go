@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -108,6 +110,7 @@ func (l *Loader) lacks(name, key string) bool {
 func (l *Loader) JSON(name string, into any, idle strictjson.Idle) {
 	if l.Err == nil {
 		l.Err = strictjson.ReadFile(filepath.Join(l.Path, name), into, idle)
+		l.Check(name, checkFloats("", reflect.ValueOf(into)))
 	}
 }
 
@@ -117,7 +120,34 @@ func (l *Loader) Metadata(group string, into any, idle strictjson.Idle) {
 	if l.Err == nil {
 		l.groups = append(l.groups, group)
 		l.Err = l.metadata.Unmarshal(group, into, idle)
+		l.Check("", checkFloats(group, reflect.ValueOf(into)))
 	}
+}
+
+// checkFloats refuses numbers of a struct with json tags that float32, in which models are
+// computed, does not have: they would become infinite or 0. key is the struct's.
+func checkFloats(key string, v reflect.Value) (err error) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return checkFloats(key, v.Elem())
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && err == nil; i++ {
+			if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name != "" {
+				err = checkFloats(strings.TrimPrefix(key+"."+name, "."), v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := 0; v.Type().Elem().Kind() == reflect.Float64 && i < v.Len() && err == nil; i++ {
+			err = checkFloats(fmt.Sprintf("%s[%d]", key, i), v.Index(i))
+		}
+	case reflect.Float64:
+		x := v.Float()
+		if y := float32(x); y == 0 && x != 0 || math.Abs(float64(y)) > math.MaxFloat32 {
+			err = fmt.Errorf("%s is %v, want a number that float32 has: 0, or a magnitude from 1.4e-45 to "+
+				"3.4e+38", key, x)
+		}
+	}
+	return err
 }
 
 // CheckMetadata refuses keys of groups that were not read, except idle ones.
