@@ -117,7 +117,7 @@ var architectures = []architecture{
 		scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{2}, KVHeads: new(8),
-				HeadDim: new(128), Positions: 262144, usualRope: &scaling{Type: "yarn", Theta: new(1e6),
+				HeadDim: new(128), Positions: new(262144.0), usualRope: &scaling{Type: "yarn", Theta: new(1e6),
 					Factor: 16, Original: 16384, Fast: 32, Slow: 1, Scale: new(1.0), ScaleOfAll: new(1.0),
 					QueryScale: new(0.1)}}
 		}},

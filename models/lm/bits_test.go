@@ -52,7 +52,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "gemma2", QueryScalar: new(12.0), ScoreCap: new(2.0), LogitCap: new(3.0)},
 			0xd37a47d7},
 		{configFile{ModelType: "gemma3_text", Scaling: &scaling{Type: "linear", Factor: 8}}, 0x1e8c1d86},
-		{configFile{ModelType: "phi3", Original: new(64.0), Positions: 512, Rotated: new(0.75),
+		{configFile{ModelType: "phi3", Original: new(64.0), Positions: new(512.0), Rotated: new(0.75),
 			Scaling: &scaling{Type: longRope, Short: []float64{1, 1.1, 1.3}, Long: []float64{1, 2, 5}}},
 			0x06c36777},
 		{configFile{ModelType: "qwen2_moe", Experts: new(6), Used: new(2), ExpertFFN: new(24),

@@ -36,7 +36,7 @@ type configFile struct {
 	FullLayers    int               `json:"max_window_layers"` // of qwen: first, without window
 	LayerTypes    []string          `json:"layer_types"`
 	Stop          weights.OneOrMore `json:"eos_token_id"`
-	Positions     float64           `json:"max_position_embeddings"`
+	Positions     *float64          `json:"max_position_embeddings"`
 	Theta         *float64          `json:"rope_theta"`
 	Scaling       *scaling          `json:"rope_scaling"`
 	Rope          *scaling          `json:"rope_parameters"` // newer files: base and scaling
@@ -296,6 +296,9 @@ func (f *configFile) biases(c *config) {
 }
 
 func (f *configFile) checkShape(c *config) error {
+	if err := checkWhole("max_position_embeddings", f.Positions); err != nil {
+		return err
+	}
 	return c.checkShape("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps")
 }
 
@@ -308,6 +311,17 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 		return fmt.Errorf("%s is %d, want an even number: rotations take pairs", headDim, c.HeadDim)
 	case !(c.Epsilon >= 0):
 		return fmt.Errorf("%s is %v, want 0 or more", epsilon, c.Epsilon)
+	}
+	return nil
+}
+
+// isWhole reports whether a number may be a length of texts.
+func isWhole(n float64) bool { return n >= 1 && n <= math.MaxInt32 && n == math.Trunc(n) }
+
+// checkWhole refuses other numbers. nil is for none.
+func checkWhole(key string, n *float64) error {
+	if n != nil && !isWhole(*n) {
+		return fmt.Errorf("%s is %v, want a whole number, 1 to %d", key, *n, math.MaxInt32)
 	}
 	return nil
 }
@@ -835,10 +849,11 @@ func (f *configFile) rotations(c *config) error {
 	if f.of.longRotation {
 		c.Scaling.beLong(*cmp.Or(f.Original, new(0.0)))
 	}
-	if err := c.Scaling.complete(c.Theta, f.Positions); err != nil {
+	positions := *cmp.Or(f.Positions, new(0.0))
+	if err := c.Scaling.complete(c.Theta, positions); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
-	c.Trained = c.Scaling.trained(f.Positions)
+	c.Trained = c.Scaling.trained(positions)
 	if err := c.checkFactors(name); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 func smallConfig(a *architecture) configFile {
 	f := a.usual()
 	f.ModelType, f.Layers, f.Dim, f.Heads, f.KVHeads = a.kind, 2, 64, 4, new(2)
-	f.HeadDim, f.FFN, f.Vocab, f.Positions = new(16), 64, 300, 128
+	f.HeadDim, f.FFN, f.Vocab, f.Positions = new(16), 64, 300, new(128.0)
 	return f
 }
 
@@ -32,21 +32,27 @@ func TestOtherNumberOfLayerTypes(t *testing.T) {
 	}
 }
 
+// readWith reads a folder with a value of a key.
+func readWith(t *testing.T, key string, value any) error {
+	f := newFake("F32")
+	f.config[key] = value
+	_, err := readModel(f.write(t), Options{})
+	return err
+}
+
+// readFileWith reads a GGUF file with a value of a key.
+func readFileWith(t *testing.T, key string, value any) error {
+	f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+	f.Set(key, value)
+	f.Write(t, path)
+	_, err := readModel(path, Options{})
+	return err
+}
+
 // TestNumbersThatFloat32Lacks: each would become infinite or 0 where it is computed with.
 func TestNumbersThatFloat32Lacks(t *testing.T) {
-	folder := func(key string, value any) error {
-		f := newFake("F32")
-		f.config[key] = value
-		_, err := readModel(f.write(t), Options{})
-		return err
-	}
-	file := func(key string, value any) error {
-		f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
-		f.Set(key, value)
-		f.Write(t, path)
-		_, err := readModel(path, Options{})
-		return err
-	}
+	folder := func(key string, value any) error { return readWith(t, key, value) }
+	file := func(key string, value any) error { return readFileWith(t, key, value) }
 	for want, err := range map[string]error{
 		"config.json: rms_norm_eps is 1e+300, want a number that float32 has": folder("rms_norm_eps",
 			1e300),
@@ -63,5 +69,31 @@ func TestNumbersThatFloat32Lacks(t *testing.T) {
 	}
 	if err := folder("rms_norm_eps", 1e-45); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLengthsThatAreNone: a number of positions is whole, and above 0.
+func TestLengthsThatAreNone(t *testing.T) {
+	for _, n := range []float64{-1, 0, 1.5, 1e30, -1e30} {
+		for key, err := range map[string]error{
+			"config.json: max_position_embeddings": readWith(t, "max_position_embeddings", n),
+			"fake.gguf: llama.context_length":      readFileWith(t, "llama.context_length", n)} {
+			want := fmt.Sprintf("%s is %v, want a whole number, 1 to", key, n)
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("the error is %v, want %q", err, want)
+			}
+		}
+	}
+	err := readWith(t, "rope_scaling", map[string]any{"type": "linear", "factor": 2,
+		"original_max_position_embeddings": 1.5})
+	const want = "rope_scaling has original_max_position_embeddings 1.5, want a whole number"
+	if !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+	for _, err := range []error{readWith(t, "max_position_embeddings", 1),
+		readWith(t, "max_position_embeddings", nil), readFileWith(t, "llama.context_length", nil)} {
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

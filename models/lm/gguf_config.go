@@ -27,7 +27,7 @@ type architectureKeys struct {
 	ValueDim      *int     `json:"attention.value_length"`
 	FFN           perLayer `json:"feed_forward_length"`
 	Vocab         *int     `json:"vocab_size"`
-	Positions     float64  `json:"context_length"`
+	Positions     *float64 `json:"context_length"`
 	Epsilon       *float64 `json:"attention.layer_norm_rms_epsilon"`
 	Rotated       *int     `json:"rope.dimension_count"`
 	Theta         *float64 `json:"rope.freq_base"`
@@ -276,6 +276,9 @@ func (k *architectureKeys) byLayer(c *config) error {
 }
 
 func (k *architectureKeys) checkShape(c *config) error {
+	if err := checkWhole("context_length", k.Positions); err != nil {
+		return err
+	}
 	if k.Epsilon == nil {
 		return fmt.Errorf("attention.layer_norm_rms_epsilon is not there, want a number")
 	}
@@ -297,6 +300,9 @@ func (k *architectureKeys) checkShape(c *config) error {
 	return c.checkShape("attention.head_count", "attention.head_count_kv", "attention.key_length",
 		"attention.layer_norm_rms_epsilon")
 }
+
+// positions returns how many tokens the model was trained with, 0 if the file does not say it.
+func (k *architectureKeys) positions() float64 { return *cmp.Or(k.Positions, new(0.0)) }
 
 // states sets which layers keep states, and their shape.
 func (k *architectureKeys) states(c *config) error {
@@ -537,7 +543,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	}
 	switch kind := *cmp.Or(k.ScalingType, new("linear")); kind {
 	case "none":
-		c.Trained = s.trained(k.Positions)
+		c.Trained = s.trained(k.positions())
 		return k.scaleQueries(c)
 	case "linear", "yarn":
 		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
@@ -547,10 +553,10 @@ func (k *architectureKeys) rotations(c *config) error {
 	default:
 		return fmt.Errorf("rope.scaling.type is %q, want none, linear or yarn", kind)
 	}
-	if err := s.complete(c.Theta, k.Positions); err != nil {
+	if err := s.complete(c.Theta, k.positions()); err != nil {
 		return fmt.Errorf("rope.scaling %w", err)
 	}
-	c.Trained = s.trained(k.Positions)
+	c.Trained = s.trained(k.positions())
 	if err := k.scaleQueries(c); err != nil || k.Magnitude == nil {
 		return err
 	}
@@ -604,8 +610,8 @@ func (k *architectureKeys) longRotations(c *config) error {
 			*cmp.Or(k.Factor, k.OldFactor, new(1.0)))
 	}
 	s := &c.Scaling
-	s.Original, s.Magnitude = cmp.Or(k.Original, k.Positions), cmp.Or(k.Magnitude, new(1.0))
-	c.Trained = s.trained(k.Positions)
+	s.Original, s.Magnitude = cmp.Or(k.Original, k.positions()), cmp.Or(k.Magnitude, new(1.0))
+	c.Trained = s.trained(k.positions())
 	if !(*s.Magnitude > 0 && *s.Magnitude < 1e9) {
 		return fmt.Errorf("rope.scaling.attn_factor is %v, want a number above 0", *s.Magnitude)
 	}

@@ -129,12 +129,12 @@ func TestDamagedGGUF(t *testing.T) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 6, make([]byte, 256*256/32*22)
 			copy(x.Data[22:], "\x00\x7e")
-		}, "tensor " + q + ": attn: invalid option: data of Q5_0: block 1 of output 0: the scale d is"},
+		}, "tensor " + q + ": data of Q5_0: block 1 of output 0: the scale d is"},
 		{"a minimum that is no number", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 3, make([]byte, 256*256/32*20)
 			copy(x.Data[22:], "\x00\x7e")
-		}, "tensor " + q + ": attn: invalid option: data of Q4_1: block 1 of output 0: the scale m is"},
+		}, "tensor " + q + ": data of Q4_1: block 1 of output 0: the scale m is"},
 		{"a type that nobody knows", func(f *fakeGGUF) { f.tensorNamed(q).Type = 77 },
 			"tensor " + q + " has type type 77, want F32"},
 		{"a scale that is no number", func(f *fakeGGUF) { copy(f.tensorNamed(q).Data[34:], "\x00\x7e") },

@@ -144,6 +144,10 @@ func (s *scaling) complete(theta, positions float64) error {
 		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
 	}
 	s.Type = cmp.Or(s.Type, s.OldType)
+	if !isWhole(s.Original) && s.Original != 0 {
+		return fmt.Errorf("has original_max_position_embeddings %v, want a whole number, 1 or more",
+			s.Original)
+	}
 	if s.Type != longRope && (s.Short != nil || s.Long != nil) {
 		return fmt.Errorf("of type %q has short_factor or long_factor, want these for longrope only",
 			s.Type)
