@@ -87,7 +87,11 @@ type Options struct {
 	Memory    int64 // most bytes of keys, values and states; 0: half of the free memory
 	Chunk     int   // most tokens of prompts in a step; 0: 256
 
-	Pack string // a file of packed matrices, which makes Open fast; Open writes it if absent
+	// Pack is a file of packed matrices, which makes Open fast: it is mapped, not read. Open writes it
+	// if it is absent. A file of another model, or of other weights or products, is an error. Names,
+	// headers and scales of the file are checked, and elements are not, as [attn.MapMatrices] says: a
+	// damaged file may give other answers.
+	Pack string
 
 	Draft *Model // a smaller model with the same tokens, which guesses some; Close leaves it open
 	// Guesses is how many tokens are guessed at a time: by Draft, where 0 means 4, or without a Draft
