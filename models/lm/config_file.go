@@ -299,12 +299,18 @@ func (f *configFile) checkShape(c *config) error {
 	if err := checkWhole("max_position_embeddings", f.Positions); err != nil {
 		return err
 	}
-	return c.checkShape("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps")
+	return c.checkShape("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+		"rms_norm_eps")
 }
 
+// mostLayers exceeds the layers of all models. More would cost memory before a tensor is missing.
+const mostLayers = 1 << 12
+
 // checkShape refuses shapes that do not fit. Its arguments are the file's names of the keys.
-func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
+func (c *config) checkShape(layers, heads, kvHeads, headDim, epsilon string) error {
 	switch {
+	case c.Layers > mostLayers:
+		return fmt.Errorf("%s is %d, want 1 to %d", layers, c.Layers, mostLayers)
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("%s is %d, want a multiple of %s, %d", heads, c.Heads, kvHeads, c.KVHeads)
 	case c.HeadDim%2 != 0:

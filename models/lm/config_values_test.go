@@ -97,3 +97,27 @@ func TestLengthsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// TestManyLayers: more layers than models have are an error before anything is made for them.
+func TestManyLayers(t *testing.T) {
+	for i := range architectures {
+		if a := &architectures[i]; a.usual != nil {
+			f := smallConfig(a)
+			f.Layers = mostLayers + 1
+			const want = "num_hidden_layers is 4097, want 1 to 4096"
+			if _, err := f.config(); !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s: the error is %v, want %q", a.kind, err, want)
+			}
+		}
+	}
+	for _, kind := range []string{"llama", "smollm3"} {
+		for n, want := range map[int32]string{-1: "is -1, want 1 to", 4097: "want 1 to 4096"} {
+			f, path := newShapedGGUF(smallGGUF, kind, one("Q8_0")), at(t, "fake.gguf")
+			f.Set(kind+".block_count", n)
+			f.Write(t, path)
+			if _, err := readModel(path, Options{}); !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("the error is %v, want %q", err, want)
+			}
+		}
+	}
+}

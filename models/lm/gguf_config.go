@@ -195,7 +195,6 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		HeadDim: *cmp.Or(k.LocalKeyDim, k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, Interleaved: k.of.pairs}
 	c.Theta = *cmp.Or(k.Theta, new(10000.0))
-	c.unrotate(k.of.unrotated)
 	err = weights.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
@@ -297,8 +296,12 @@ func (k *architectureKeys) checkShape(c *config) error {
 			return fmt.Errorf("%s is %d, want %d", same.key, *same.said, same.want)
 		}
 	}
-	return c.checkShape("attention.head_count", "attention.head_count_kv", "attention.key_length",
-		"attention.layer_norm_rms_epsilon")
+	err := c.checkShape("block_count", "attention.head_count", "attention.head_count_kv",
+		"attention.key_length", "attention.layer_norm_rms_epsilon")
+	if err == nil {
+		c.unrotate(k.of.unrotated)
+	}
+	return err
 }
 
 // positions returns how many tokens the model was trained with, 0 if the file does not say it.
