@@ -25,8 +25,8 @@ type configFile struct {
 	Vocab         int               `json:"vocab_size"`
 	Epsilon       float64           `json:"rms_norm_eps"`
 	Tied          bool              `json:"tie_word_embeddings"`
-	Activation    string            `json:"hidden_act"`
-	Activation2   string            `json:"hidden_activation"` // of gemma, instead of hidden_act
+	Activation    *string           `json:"hidden_act"`
+	Activation2   *string           `json:"hidden_activation"` // of gemma, instead of hidden_act
 	AttentionBias bool              `json:"attention_bias"`
 	OutBias       *bool             `json:"attention_out_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
@@ -340,11 +340,11 @@ func (f *configFile) checkLayers(c *config) error {
 	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
 	if f.of.queryScalar || f.of.byLayer { // these kinds ignore hidden_act
 		said, key = f.Activation2, "hidden_activation"
-	} else if f.Activation2 != "" {
-		return fmt.Errorf("hidden_activation is %q, want it only for gemma", f.Activation2)
+	} else if f.Activation2 != nil {
+		return fmt.Errorf("hidden_activation is %q, want it only for gemma", *f.Activation2)
 	}
-	if said != "" && said != want {
-		return fmt.Errorf("%s is %q, want %s", key, said, want)
+	if said != nil && *said != want {
+		return fmt.Errorf("%s is %q, want %s", key, *said, want)
 	}
 	return nil
 }

@@ -121,3 +121,21 @@ func TestManyLayers(t *testing.T) {
 		}
 	}
 }
+
+// TestActivationWithoutName: an empty name is one that is not known, not an absent key.
+func TestActivationWithoutName(t *testing.T) {
+	for i := range architectures {
+		a := &architectures[i]
+		if a.usual == nil {
+			continue
+		}
+		f, key := smallConfig(a), "hidden_act"
+		if f.Activation = new(""); a.queryScalar || a.byLayer {
+			f.Activation, f.Activation2, key = nil, new(""), "hidden_activation"
+		}
+		want := key + ` is "", want `
+		if _, err := f.config(); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: the error is %v, want %q", a.kind, err, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 // tinyModelOf is a small model with a loader's weights.
 func tinyModelOf(t *testing.T, l *weights.Loader, kind attn.Format) *model {
 	t.Helper()
-	f := configFile{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8,
+	f := configFile{ModelType: "llama", Activation: new("silu"), Layers: 2, Dim: 64, Heads: 8,
 		KVHeads: new(2), FFN: 96, Vocab: 300}
 	c, err := f.config()
 	must(t, err)

@@ -14,7 +14,7 @@ import (
 // of 32 pairs that rotate slowest, as in Qwen2.
 func biasedModel(t *testing.T, norm float64) *model {
 	t.Helper()
-	f := configFile{ModelType: "qwen2", Activation: "silu", Epsilon: 1e-6, Layers: 24, Dim: 256,
+	f := configFile{ModelType: "qwen2", Activation: new("silu"), Epsilon: 1e-6, Layers: 24, Dim: 256,
 		Heads: 4, KVHeads: new(2), FFN: 704, Vocab: 2048, Theta: new(1e6), Tied: true}
 	c, err := f.config()
 	must(t, err)

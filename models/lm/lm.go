@@ -124,7 +124,8 @@ type Model struct {
 
 // Open opens a GGUF file, or the first of several of one model, or a folder in the layout of
 // transformers. The files must not change while the model is open. The error names the file and
-// what is wrong with it; it is [attn.ErrOption] for Options that do not fit.
+// what is wrong with it; it is [attn.ErrOption] for Options that do not fit, and [ErrClosed] for a
+// closed Draft.
 func Open(path string, o Options) (*Model, error) {
 	m, err := readModel(path, o)
 	if err != nil {
@@ -150,6 +151,9 @@ func readModel(path string, o Options) (*Model, error) {
 func (o *Options) complete(stored bool) error {
 	guesses := 0
 	if o.Draft != nil {
+		if o.Draft.engine.closed() {
+			return fmt.Errorf("%w: Options.Draft was closed", ErrClosed)
+		}
 		guesses = 4
 	}
 	for _, n := range []struct {

@@ -27,6 +27,7 @@ func TestOptions(t *testing.T) {
 		"Options.Guesses is 4 and Options.Chunk 1":  {Chunk: 1, Draft: draft},
 		"Options.Weights is i4":                     {Weights: I4},
 		"Options.Weights is Format(9)":              {Weights: 9},
+		`Options.Pack is "x", want none`:            {Pack: "x"},
 		"Options.Keys is Format(-1)":                {Keys: -1},
 		"Options.Values is Format(6)":               {Values: 6},
 		"Options.Values is f32":                     {Keys: F16, Values: F32},
@@ -44,9 +45,13 @@ func TestOptions(t *testing.T) {
 	for says, s := range map[string]Sizes{
 		"Sizes.Layers is -1": {Layers: -1}, "Sizes.Hidden is -1": {Hidden: -1},
 		"Sizes.Vocab is 259": {Vocab: 259}, "Sizes.FFN is -1": {FFN: -1},
-		"Sizes":       {Heads: 4, KVHeads: 3},
-		"Sizes has ":  {Hidden: 1 << 24, Heads: 1, FFN: 1},
-		"Sizes has 7": {Layers: 1 << 30},
+		"Sizes.Heads is 4, want a multiple of KVHeads, 3": {Heads: 4, KVHeads: 3},
+		"Sizes.Hidden is 63 and Heads 2, want an even":    {Hidden: 63, Heads: 2},
+		"Sizes.Hidden is 1 and Heads 4, want an even":     {Hidden: 1, Heads: 4},
+		"Sizes has ":                        {Hidden: 1 << 24, Heads: 1, FFN: 1},
+		"is 1073741824, want 1 to 4096":     {Layers: 1 << 30},
+		"is 1073741824, want 260 to 16777":  {Vocab: 1 << 30},
+		"Sizes.Hidden is 16777217, want 1 ": {Hidden: 1<<24 + 1},
 	} {
 		if _, err := Random(s, Options{}); !errors.Is(err, attn.ErrOption) ||
 			!strings.Contains(err.Error(), says) {
@@ -55,6 +60,13 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := Random(Sizes{}, Options{Memory: 1000}); !errors.Is(err, attn.ErrMemory) {
 		t.Errorf("with a memory of 1000 bytes the error is %v", err)
+	}
+	draft, err := Random(Sizes{Hidden: 64}, Options{})
+	must(t, err)
+	must(t, draft.Close())
+	if _, err := Random(Sizes{}, Options{Draft: draft}); !errors.Is(err, ErrClosed) ||
+		!strings.Contains(err.Error(), "Options.Draft") {
+		t.Errorf("with a Draft that was closed the error is %v", err)
 	}
 	m, err := Random(Sizes{}, Options{})
 	must(t, err)

@@ -2,7 +2,6 @@ package lm
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/internal/tokenize"
@@ -24,7 +23,7 @@ type Sizes struct {
 // are bytes; <|im_start|>, <|im_end|> and <|endoftext|> follow, and the last two end answers. Its
 // chat template is ChatML. Tokens after these are words without a meaning; Encode returns none of
 // them. Options.Context is 8192 by default. Matrices have the format Options.Weights; Default is
-// F32.
+// F32. There are no files, so Options.Progress is not called, and a Pack is an error.
 func Random(s Sizes, o Options) (*Model, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -32,10 +31,14 @@ func Random(s Sizes, o Options) (*Model, error) {
 	if err := o.complete(false); err != nil {
 		return nil, err
 	}
+	if o.Pack != "" {
+		return nil, fmt.Errorf("%w: Options.Pack is %q, want none: a random model has no files",
+			attn.ErrOption, o.Pack)
+	}
 	if err := (&config{}).useGuesses(nil, &folderNames, &o); err != nil {
 		return nil, err
 	}
-	f := configFile{ModelType: "llama", Activation: "silu", Epsilon: 1e-6, Layers: s.Layers,
+	f := configFile{ModelType: "llama", Activation: new("silu"), Epsilon: 1e-6, Layers: s.Layers,
 		Dim: s.Hidden, Heads: s.Heads, KVHeads: new(s.KVHeads), FFN: s.FFN, Vocab: s.Vocab}
 	c, err := f.config()
 	if err != nil {
@@ -74,13 +77,23 @@ func (s *Sizes) complete() error {
 	set(&s.FFN, 11*s.Hidden/4)
 	set(&s.Vocab, 512)
 	for _, n := range []struct {
-		name     string
-		is, from int
-	}{{"Layers", s.Layers, 1}, {"Hidden", s.Hidden, 1}, {"Heads", s.Heads, 1},
-		{"KVHeads", s.KVHeads, 1}, {"FFN", s.FFN, 1}, {"Vocab", s.Vocab, 260}} {
-		if n.is < n.from || n.is > math.MaxInt32 {
-			return fmt.Errorf("%w: Sizes.%s is %d, want %d or more", attn.ErrOption, n.name, n.is, n.from)
+		name         string
+		is, from, to int
+	}{{"Layers", s.Layers, 1, mostLayers}, {"Hidden", s.Hidden, 1, weights.MostSize},
+		{"Heads", s.Heads, 1, weights.MostSize}, {"KVHeads", s.KVHeads, 1, weights.MostSize},
+		{"FFN", s.FFN, 1, weights.MostSize}, {"Vocab", s.Vocab, 260, weights.MostSize}} {
+		if n.is < n.from || n.is > n.to {
+			return fmt.Errorf("%w: Sizes.%s is %d, want %d to %d", attn.ErrOption, n.name, n.is, n.from,
+				n.to)
 		}
+	}
+	if s.Heads%s.KVHeads != 0 {
+		return fmt.Errorf("%w: Sizes.Heads is %d, want a multiple of KVHeads, %d", attn.ErrOption,
+			s.Heads, s.KVHeads)
+	}
+	if n := s.Hidden / s.Heads; n < 1 || n%2 != 0 {
+		return fmt.Errorf("%w: Sizes.Hidden is %d and Heads %d, want an even number of elements for "+
+			"each head", attn.ErrOption, s.Hidden, s.Heads)
 	}
 	const most = 1 << 38
 	layer := 2*float64(s.Hidden) + 3*float64(s.FFN) // numbers for each element of a row, at least

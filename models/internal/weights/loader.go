@@ -207,8 +207,8 @@ type Linear struct {
 	In, Out int
 }
 
-// mostSize exceeds all sizes of models.
-const mostSize = 1 << 24
+// MostSize exceeds all sizes of models.
+const MostSize = 1 << 24
 
 // sizeError is a size that no model has.
 type sizeError struct {
@@ -217,14 +217,14 @@ type sizeError struct {
 }
 
 func (e sizeError) Error() string {
-	return fmt.Sprintf("%s is %d, want 1 to %d", e.key, e.n, mostSize)
+	return fmt.Sprintf("%s is %d, want 1 to %d", e.key, e.n, MostSize)
 }
 
 // Sizes refuses numbers of a configuration that no model has, by their names there. For a key that
 // the file lacks, Check says that it is missing.
 func Sizes(names []string, sizes ...int) error {
 	for i, n := range sizes {
-		if n < 1 || n > mostSize {
+		if n < 1 || n > MostSize {
 			return sizeError{names[i], n}
 		}
 	}
