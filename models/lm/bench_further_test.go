@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/measure"
 )
 
@@ -97,10 +98,10 @@ func BenchmarkFurther(b *testing.B) {
 func furtherTurns(b *testing.B, m *model, s settings) {
 	plain := *m
 	plain.further = nil
-	var seconds [2][]float64
+	var seconds, used [2][]float64 // of answers, and of processors
 	var known []int
 	r := rand.New(rand.NewPCG(1, 2))
-	turn := func(m *model) float64 {
+	turn := func(side int, m *model) {
 		e, err := newTester(m, s)
 		must(b, err)
 		defer e.close()
@@ -115,16 +116,21 @@ func furtherTurns(b *testing.B, m *model, s settings) {
 		}
 		c := &call{prompt: countUp(32), most: 96, choose: greedy}
 		e.queue(c)
+		start, _ := kerneltest.ProcessorTime()
 		must(b, e.answer())
+		end, _ := kerneltest.ProcessorTime()
 		known = c.tokens
 		counts := e.counts()
 		b.ReportMetric(float64(counts.made+counts.right)/float64(counts.steps), "tokens/step")
-		return counts.making.Seconds() / float64(counts.made+counts.right)
+		seconds[side] = append(seconds[side],
+			counts.making.Seconds()/float64(counts.made+counts.right))
+		used[side] = append(used[side], (end - start).Seconds())
 	}
 	for b.Loop() {
-		seconds[0] = append(seconds[0], turn(&plain))
-		seconds[1] = append(seconds[1], turn(m))
+		turn(0, &plain)
+		turn(1, m)
 	}
+	b.ReportMetric(measure.Median(used[0])/measure.Median(used[1]), "processor-ratio")
 	b.ReportMetric(1/measure.Median(seconds[0]), "plain-tokens/s")
 	b.ReportMetric(1/measure.Median(seconds[1]), "tokens/s")
 	b.ReportMetric(measure.Median(seconds[0])/measure.Median(seconds[1]), "ratio")
