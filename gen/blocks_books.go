@@ -382,15 +382,15 @@ func (s blockSet) unpackBook(name string, form blockForm) {
 	TEXT(name, noSplit, "func("+bookParameters+")")
 	b := newBook(s, form.Form(), form.Form().Levels, 0xf9f9f9f9, 0xf7f7f7f7)
 	u := bookUnpacker{book: b, dst: param("dst"), flip: s.register()}
-	blocks := blockUnpacker{blockSet: s, form: form}
-	n, header, left := param("n"), GP64(), GP64()
+	halves := blockUnpacker{blockSet: s, form: form}
+	n, ofAll, left := param("n"), GP64(), GP64()
 	b.w, b.table = param("packed"), param("fields")
 	VPBROADCASTQ(paramAddress("flip"), u.flip)
 	if !s.wide {
 		u.newNarrow()
 	}
 	Label("next")
-	MOVQ(b.w, header)
+	MOVQ(b.w, ofAll)
 	ADDQ(imm(form.Header()), b.w)
 	if !s.wide {
 		u.entriesOfBlock(form, left)
@@ -402,7 +402,7 @@ func (s blockSet) unpackBook(name string, form blockForm) {
 	}
 	for b.half = range s.vectors() {
 		u.unpack()
-		d := blocks.loadD(Mem{Base: header, Disp: b.half * panel})
+		d := halves.loadD(Mem{Base: ofAll, Disp: b.half * panel})
 		VMULPS(s.repeated(math.Float32bits(b.Unit)), d, d) // exact
 		VMOVUPS(d, u.to(blockUnpacked))
 	}

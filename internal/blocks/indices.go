@@ -143,7 +143,7 @@ func (of *Traits) indicesOf(block []byte, i int) (x indices) {
 		for l := range 4 {
 			q := binary.LittleEndian.Uint16(codes[2*(4*i+l):])
 			x.entries[l] = q & 511
-			x.signs |= even(uint32(q>>9)) << (8 * l)
+			x.signs |= withParity(uint32(q>>9)) << (8 * l)
 		}
 		x.scales = block[of.At.Scales+i]
 	case bookOfIQ2S:
@@ -193,12 +193,12 @@ func (x *indices) readBytes(from []byte) {
 func (x *indices) readSigns(from uint32) {
 	x.scales = byte(from >> 28)
 	for l := range 4 {
-		x.signs |= even(from>>(7*l)&127) << (8 * l)
+		x.signs |= withParity(from>>(7*l)&127) << (8 * l)
 	}
 }
 
-// even adds an eighth bit that makes the number of bits even.
-func even(x uint32) uint32 { return x | uint32(bits.OnesCount32(x))&1<<7 }
+// withParity adds an eighth bit that makes the number of bits even.
+func withParity(x uint32) uint32 { return x | uint32(bits.OnesCount32(x))&1<<7 }
 
 // fileIndices reverses indicesOf. It adds bits to the block.
 func (of *Traits) fileIndices(block []byte, x *indices, i int) {
@@ -252,11 +252,11 @@ func (x *indices) fileBytes(to []byte) {
 }
 
 // fileSigns reverses readSigns.
-func (x *indices) fileSigns() (word uint32) {
+func (x *indices) fileSigns() (seven uint32) {
 	for l := range 4 {
-		word |= x.signs >> (8 * l) & 127 << (7 * l)
+		seven |= x.signs >> (8 * l) & 127 << (7 * l)
 	}
-	return word | uint32(x.scales)<<28
+	return seven | uint32(x.scales)<<28
 }
 
 // orHalf puts bits into a half of a word.
