@@ -20,7 +20,7 @@ type pairKind struct{}
 
 func (pairKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	x, pitch, inLines := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel, w.pairs.inLines(p, c)
-	if inLines && p.packed != nil {
+	if inLines && p.packed != nil && p.packed.K.Format == kernel.BF16 {
 		return
 	}
 	k, from, to := pairKind{}.floatKeys(w, p, c, b), b.lo/panel, (b.hi+panel-1)/panel
@@ -56,28 +56,33 @@ func (pairKind) floatKeys(w *scratch, p *plan, c *chunk, b *blockKeys) []float32
 func (pairKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	x, y, row := &w.pairs, &w.pairs.products, c.at+t.row
 	from := max(t.lo, b.lo) / panel * panel
-	if x.inLines(p, c) {
-		format, keys, n := kernel.F32, rawBytes(w.k), kernel.RoundUp(min(t.hi, b.hi)-from, panel)
-		if p.packed != nil {
-			format = p.packed.K.Format
-			keys, _ = p.packed.Keys(b.data[b.place:])
-		}
-		layout := pairs.LinesOfKeys(&tuned, format, t.rows, p.d, n)
-		if next := c.base + b.first + Block; p.packed == nil && p.k.SL == p.d && next < p.k.L {
-			// while these are multiplied, the next ones come from memory
-			layout.PrefetchFew = int(operand.Address(p.k.Data, p.k.offset(c.b, c.kv, next)) -
-				operand.Address(w.k, from*p.d))
-		}
-		sums := kernel.Sums{O: w.s[at*Block+from:], P: x.queries.From(row, 0), Rows: t.rows,
-			OStride: Block, PStride: x.queries.Pitch}
-		pairs.AccumulateLines(&tuned, format, &sums, keys[from*p.d*format.Bytes():], &layout)
-		return
-	}
 	y.O, y.OStride = w.s[at*Block+from:], Block
 	y.Inputs, y.Stride = p.d, kernel.RoundUp(p.d, pairs.Group)*panel
-	y.Panels, y.Cols = x.k[2*from/panel*y.Stride:], kernel.RoundUp(min(t.hi, b.hi)-from, panel)
+	y.Cols = kernel.RoundUp(min(t.hi, b.hi)-from, panel)
+	if x.inLines(p, c) {
+		lines := pairKind{}.lines(w, p, c, b, from)
+		lines.Multiply(&tuned, y, x.queries.From(row, 0), x.queries.Pitch, t.rows)
+		return
+	}
+	y.Panels = x.k[2*from/panel*y.Stride:]
 	y.Normal = x.queries.Normal(row, t.rows, x.leastKey)
 	x.queries.Multiply(&tuned, y, row, t.rows)
+}
+
+// lines are the keys of a block, from one on, which is not in pairs.
+func (pairKind) lines(w *scratch, p *plan, c *chunk, b *blockKeys, from int) (l pairs.Lines) {
+	if s := p.packed; s != nil && s.K.Format != kernel.F16 {
+		l.Format = s.K.Format
+		l.Data = b.data[b.place:][from*p.d*s.K.Bytes : s.KeyBytes]
+		return l
+	}
+	l.Data = rawBytes(w.k[from*p.d:])
+	if next := c.base + b.first + Block; p.packed == nil && p.k.SL == p.d && next < p.k.L {
+		// while these are multiplied, the next ones come from memory
+		at := p.k.offset(c.b, c.kv, next)
+		l.Ahead = int(operand.Address(p.k.Data, at) - operand.Address(w.k, from*p.d))
+	}
+	return l
 }
 
 func (pairKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
@@ -134,8 +139,14 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 		y.O = x.sums
 	}
 	if x.valuesInPlace(p, c, b) {
-		sums := kernel.Sums{O: y.O, P: w.s[at*Block:], Rows: t.rows, OStride: p.oStride, PStride: Block}
-		pairKind{}.accumulateLines(p, c, b, &sums)
+		var l pairs.Lines
+		if s := p.packed; s != nil {
+			l.Data, l.Format = b.data[b.place:][s.KeyBytes:s.Size], s.V.Format
+		} else { // the rows of the next block are prefetched
+			l.Data, l.Rows = rawBytes(p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]), p.v.SL
+			l.Ahead = 4 * Block * p.v.SL
+		}
+		l.Multiply(&tuned, y, w.s[at*Block:], Block, t.rows)
 	} else if t.uniform && t.lo <= b.lo && t.hi >= b.hi || (pairKind{}).finite(w, p) {
 		x.weights.Load(tuned.ISA, w.s[at*Block:], t.rows)
 		x.weights.Multiply(&tuned, y, 0, t.rows)
@@ -147,23 +158,9 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 	}
 }
 
-// accumulateLines sums values as they lie in memory.
-func (pairKind) accumulateLines(p *plan, c *chunk, b *blockKeys, sums *kernel.Sums) {
-	if p.packed == nil {
-		v := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
-		layout := pairs.LinesOfRows(p.v.SL, p.oStride)
-		pairs.AccumulateLines(&tuned, kernel.F32, sums, rawBytes(v), &layout)
-		return
-	}
-	format := p.packed.V.Format
-	values, _ := p.packed.Values(b.data[b.place:])
-	layout := pairs.LinesOfKeys(&tuned, format, sums.Rows, Block, p.oStride)
-	pairs.AccumulateLines(&tuned, format, sums, values, &layout)
-}
-
 // inLines reports whether products read keys as they lie in a cache or store, or in panels.
 func (x *pairScratch) inLines(p *plan, c *chunk) bool {
-	return pairs.InLines(&x.queries, c.rows, p.d)
+	return x.queries.InLines(c.rows, p.d)
 }
 
 // valuesInPlace does so for the values of a block, which all rows see.
@@ -171,9 +168,9 @@ func (x *pairScratch) valuesInPlace(p *plan, c *chunk, b *blockKeys) bool {
 	if !b.equal || p.looks || p.parents != nil || b.lo > 0 || b.hi < Block {
 		return false
 	}
-	inRows := p.packed == nil && !p.listed && p.dv%panel == 0
-	return (inRows || p.packed != nil && !p.packed.ValuesInKeys) &&
-		pairs.InLines(&x.queries, c.rows, Block)
+	s, inRows := p.packed, !p.listed && p.dv%panel == 0 && p.v.SL > 0
+	return (s == nil && inRows || s != nil && !s.ValuesInKeys && s.V.Format != kernel.F16) &&
+		x.queries.InLines(c.rows, Block)
 }
 
 // finite reports whether no value of the block is NaN or infinite. The block is searched once.

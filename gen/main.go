@@ -73,10 +73,9 @@ func twin(kernel string) string {
 	return name + "Generic"
 }
 
-// twinsOfBlocks maps the first part of the name of a kernel over blocks or lines to its twin.
+// twinsOfBlocks maps the first part of the name of a kernel over blocks to its twin.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
-	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric",
-	"accumulateLines": "accumulateGeneric"}
+	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
 
 var twins = map[string]string{
 	"addGathered":       "addDistantGeneric",
@@ -93,6 +92,8 @@ var twins = map[string]string{
 	"narrowF16":         "narrowGeneric",
 	"narrowBF16":        "narrowGeneric",
 	"accumulatePairs":   "accumulateGeneric",
+	"accumulateHalves":  "accumulateGeneric",
+	"accumulateFloats":  "accumulateGeneric",
 	"roundPairs":        "roundGeneric",
 	"mergeRows":         "mergeGeneric",
 	"multiplyPairTiles": "accumulateGeneric",

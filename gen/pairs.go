@@ -11,13 +11,13 @@ import (
 // pairs of 16 columns: the even input is the lower half of 32 bits, so a shift makes a float32 of
 // it, and a mask of the odd one. Rows are float32.
 //
-// Groups of panels are the outer loop and row tiles the inner one. Few rows take several panels
-// side by side, because those of one panel are too few chains to hide an FMA's latency.
+// Groups of panels are the outer loop and row tiles the inner one. Panels go two by two, because
+// one row of one panel has too few chains to hide an FMA's latency.
 
 // pairKernels emits everything in bfloat16.
 func pairKernels() {
-	pairAccumulateKernel("accumulatePairsSIMD", false, nil)
-	pairAccumulateKernel("accumulatePairsAVX512", true, nil)
+	pairAccumulateKernel("accumulatePairsSIMD", false, 0)
+	pairAccumulateKernel("accumulatePairsAVX512", true, 0)
 	lineKernels()
 	roundPairsKernel()
 	putGroupsKernel()
@@ -30,24 +30,23 @@ func pairKernels() {
 const (
 	pairsOfGroup = 16     // pairs whose products are two chains
 	pairLine     = 64     // bytes of a pair of inputs, of all columns of a panel
-	pairUnroll   = 2      // pairs of a round
 	pairBytes    = 8      // bytes of a pair of a row, in float32
 	bitsFlush    = 0x8040 // FTZ and DAZ of MXCSR
 )
 
 // Registers by role, beside those of tile.go.
 var (
-	pairPanelStride = reg.R11 // bytes between panels of b
-	pairPrefetch    = reg.R12 // the next address to prefetch
-	pairB1          = reg.R10 // moving through the second of four panels
-	pairC           = reg.RDX // moving through rows of c
+	pairPanelStride = reg.R11         // bytes between panels of b
+	pairPrefetch    = reg.R12         // the next address to prefetch
+	pairLineStride  = pairPanelStride // bytes between lines, of which there is one panel at a time
+	pairC           = reg.RDX         // moving through rows of c
 )
 
 // The groups with 8 and with 16 lanes.
 var (
 	pairGroups8  = []tileGroup{{2, 1, sizesTo(1, 1), 0}, {1, manyRows, sizesTo(1, 3), 0}}
-	pairGroups16 = []tileGroup{{4, 2, sizesTo(1, 2), 0}, {2, manyRows, sizesTo(1, 6), 0},
-		{1, manyRows, sizesTo(1, 6), 0}}
+	pairGroups16 = []tileGroup{{2, manyRows, tileSizes{1, 2, 3, 6}, 0},
+		{1, manyRows, tileSizes{1, 4}, 0}}
 )
 
 // pairProgram emits one kernel.
@@ -56,7 +55,7 @@ type pairProgram struct {
 	vecs  int  // vectors of a panel
 	size  int  // bytes of a vector
 	regs  []reg.VecPhysical
-	lines *pairLines // how inputs lie, if not in pairs
+	lines int // bytes of an input, if these do not lie in pairs
 
 	c, a, b             Mem // stack slots: first row of c in this group, of a; the group's first panel
 	panels              Mem // stack slot: panels left
@@ -65,20 +64,21 @@ type pairProgram struct {
 	request, requestNow Mem // stack slots: the next address to prefetch, and that of the tile at hand
 	overwrite           Mem // stack slot: do outputs begin with 0?
 	mode, flushing      Mem // stack slots: MXCSR as it was, and as it is meanwhile
+	panelStep           Mem // stack slot: bytes between panels of lines
 }
 
-func pairAccumulateKernel(name string, wide bool, lines *pairLines) {
+func pairAccumulateKernel(name string, wide bool, lines int) {
 	TEXT(name, noSplit, "func(o, p *float32, v *byte, rows, oStride, pStride int, b *uintptr)")
 	t := &pairProgram{wide: wide, vecs: panel / lanes, size: vector, regs: ymm, lines: lines}
 	groups := pairGroups8
 	if wide {
 		t.vecs, t.size, t.regs, groups = 1, avx512Vector, zmm, pairGroups16
 	}
-	if lines != nil {
-		groups = lines.groups(wide)
+	if lines > 0 {
+		groups = lineGroups(wide)
 	}
 	stackSlots(&t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.groups, &t.left, &t.request,
-		&t.requestNow, &t.overwrite, &t.mode, &t.flushing)
+		&t.requestNow, &t.overwrite, &t.mode, &t.flushing, &t.panelStep)
 	t.arguments()
 	for _, g := range takenGroups(groups) {
 		t.group(g)
@@ -108,9 +108,12 @@ func (t *pairProgram) arguments() {
 	MOVQ(a0, t.panels)
 	t.strides()
 	MOVBQZX(fieldOf(b0, "PanelLayout.Overwrite"), a0)
+	if t.wide { // as a mask of outputs that stay
+		DECQ(a0)
+	}
 	MOVQ(a0, t.overwrite)
 	MOVQ(fieldOf(b0, "PanelLayout.PrefetchHint", "PrefetchHint.PrefetchFew"), a0)
-	if !t.lines.inRows() {
+	if t.lines == 0 {
 		ADDQ(t.b, a0)
 	}
 	MOVQ(a0, t.request)
@@ -121,21 +124,24 @@ func (t *pairProgram) arguments() {
 	MOVL(a0.As32(), t.flushing)
 	VLDMXCSR(t.flushing)
 	switch {
-	case t.lines != nil:
+	case t.lines > 0:
 		t.constants()
 	case t.wide:
 		VPBROADCASTD(u32(bitsUpper), t.mask())
 	}
 }
 
-// strides loads the distance between panels or, of the caller's rows, between these.
+// strides loads the distance between panels and, of lines, between these.
 func (t *pairProgram) strides() {
-	field := "PanelLayout.PanelStride"
-	if t.lines.inRows() {
-		field = "PanelLayout.Stride"
+	MOVQ(fieldOf(b0, "PanelLayout.PanelStride"), pairPanelStride)
+	if t.lines == 0 {
+		ADDQ(pairPanelStride, pairPanelStride)
+		return
 	}
-	MOVQ(fieldOf(b0, field), pairPanelStride)
-	SHLQ(imm(t.lines.shift()), pairPanelStride)
+	IMUL3Q(imm(t.lines), pairPanelStride, pairPanelStride)
+	MOVQ(pairPanelStride, t.panelStep)
+	MOVQ(fieldOf(b0, "PanelLayout.Stride"), pairLineStride)
+	IMUL3Q(imm(t.lines), pairLineStride, pairLineStride)
 }
 
 // mask has the odd inputs of pairs, with 16 lanes.
@@ -155,9 +161,13 @@ func (t *pairProgram) group(g tileGroup) {
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	move(t.rows, t.rest)
-	move(t.request, t.requestNow)
+	request := t.request
+	if t.lines == 0 {
+		request = t.requestNow
+		move(t.request, request)
+	}
 	Label(tiles)
-	MOVQ(t.requestNow, pairPrefetch)
+	MOVQ(request, pairPrefetch)
 	MOVQ(t.rest, a3)
 	rows := func(r int) string { return tileLabel(name+"Rows", r) }
 	g.sizes.choose(a3, rows, next)
@@ -179,12 +189,12 @@ func (t *pairProgram) group(g tileGroup) {
 	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
-	if t.lines.inRows() {
-		ADDQ(imm(g.panels*panelBytes), t.b)
+	if t.lines > 0 {
+		MOVQ(t.panelStep, a0)
 	} else {
 		IMUL3Q(U32(g.panels), pairPanelStride, a0)
-		ADDQ(a0, t.b)
 	}
+	ADDQ(a0, t.b)
 	SUBQ(imm(g.panels), t.panels)
 	JMP(LabelRef(name))
 	Label(end)
@@ -193,7 +203,7 @@ func (t *pairProgram) group(g tileGroup) {
 // keepPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
 // here.
 func (t *pairProgram) keepPrefetching() {
-	if t.lines.inRows() {
+	if t.lines > 0 {
 		return
 	}
 	later := unique("laterTile")
@@ -210,62 +220,60 @@ func (t *pairProgram) tile(r, n int) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	name := unique("pairs")
 	MOVQ(t.b, b0)
-	switch {
-	case t.lines.inRows(): // ahead of the rows by a distance
+	if t.lines > 0 { // ahead of the lines by a distance
 		ADDQ(b0, pairPrefetch)
-	case n == 4:
-		LEAQ(Mem{Base: b0, Index: pairPanelStride, Scale: 1}, pairB1)
 	}
 	MOVQ(aPtr, a0)
 	at := []reg.Register{a0, a3}
 	everyThird(at, aStride, r)
 	move2(t.groups, t.left, stepsLeft)
-	CMPQ(t.overwrite, Imm(0))
-	JE(LabelRef(name))
-	t.zero(t.regs[0])
-	t.eachOutput(r, n, func(_ int, m Mem) { VMOVUPS(t.regs[0], m) })
+	t.beginOutputs(r, n, name)
 	Label(name)
 	sums := t.regs[:2*r*n*t.vecs]
 	for _, v := range sums {
 		t.zero(v)
 	}
-	MOVQ(U32(pairsOfGroup/pairUnroll), stepsLeft)
+	MOVQ(U32(pairsOfGroup), stepsLeft)
 	Label(name + "Pairs")
-	for u := range pairUnroll {
-		t.prefetch(n, u)
-		t.pair(at, r, n, u)
-		if t.lines.inRows() {
-			LEAQ(Mem{Base: b0, Index: pairPanelStride, Scale: 2}, b0)
-			LEAQ(Mem{Base: pairPrefetch, Index: pairPanelStride, Scale: 2}, pairPrefetch)
-		}
-	}
-	if size := t.lines.pairBytes(); !t.lines.inRows() {
-		ADDQ(imm(pairUnroll*n*size), pairPrefetch)
-		ADDQ(imm(pairUnroll*size), b0)
-		if n == 4 {
-			ADDQ(imm(pairUnroll*size), pairB1)
-		}
-	}
+	t.prefetch(n)
+	t.pair(at, r, n)
+	t.nextPair(n)
 	for i := 0; i < r; i += 3 {
-		ADDQ(imm(pairUnroll*pairBytes), at[i/3])
+		ADDQ(imm(pairBytes), at[i/3])
 	}
 	DECQ(stepsLeft)
 	JNE(LabelRef(name + "Pairs"))
-	Comment("c + (e + o)")
+	Comment("c + (e + o), which is not −0 in the end")
+	zero := t.regs[len(sums)]
+	t.zero(zero)
 	t.eachOutput(r, n, func(i int, m Mem) {
 		VADDPS(sums[2*i+1], sums[2*i], sums[2*i])
-		VADDPS(m, sums[2*i], sums[2*i])
+		if t.wide {
+			VADDPS(m, sums[2*i], reg.K1, sums[2*i])
+		} else {
+			VADDPS(m, sums[2*i], sums[2*i])
+		}
+		VADDPS(zero, sums[2*i], sums[2*i])
 		VMOVUPS(sums[2*i], m)
 	})
+	if t.wide {
+		KXNORW(reg.K1, reg.K1, reg.K1)
+	}
 	DECQ(t.left)
 	JNE(LabelRef(name))
-	Comment("No output is −0.")
-	last := t.regs[len(sums)]
-	t.zero(last)
-	t.eachOutput(r, n, func(i int, m Mem) {
-		VADDPS(last, sums[2*i], sums[2*i])
-		VMOVUPS(sums[2*i], m)
-	})
+}
+
+// beginOutputs: outputs count as 0 if they are to be overwritten. With 16 lanes K1 has those that
+// do not.
+func (t *pairProgram) beginOutputs(r, n int, name string) {
+	if t.wide {
+		KMOVW(t.overwrite, reg.K1)
+		return
+	}
+	CMPQ(t.overwrite, Imm(0))
+	JE(LabelRef(name))
+	t.zero(t.regs[0])
+	t.eachOutput(r, n, func(_ int, m Mem) { VMOVUPS(t.regs[0], m) })
 }
 
 // move2 copies a stack slot by way of a register.
@@ -296,32 +304,37 @@ func (t *pairProgram) zero(v reg.VecPhysical) {
 }
 
 // prefetch prefetches as much as a pair of n panels has.
-func (t *pairProgram) prefetch(n, u int) {
-	if t.lines.inRows() {
-		for p := range n {
-			PREFETCHT0(Mem{Base: pairPrefetch, Disp: p * lineBytes})
-			PREFETCHT0(Mem{Base: pairPrefetch, Index: pairPanelStride, Scale: 1, Disp: p * lineBytes})
-		}
-		return
+func (t *pairProgram) prefetch(n int) {
+	for p := range n {
+		PREFETCHT0(Mem{Base: pairPrefetch, Disp: p * lineBytes})
 	}
-	lines := n * t.lines.pairBytes() / lineBytes
-	for i := range lines {
-		PREFETCHT0(Mem{Base: pairPrefetch, Disp: (u*lines + i) * lineBytes})
+	if t.lines == 4 {
+		PREFETCHT0(Mem{Base: pairPrefetch, Index: pairLineStride, Scale: 1})
 	}
 }
 
-// pair is e(i, v) = FMA(a[i][2k], b[2k][v], e(i, v)) and o(i, v) the same of 2k + 1, for pair k,
-// number u of a round.
-func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
+// nextPair moves on by a pair of n panels.
+func (t *pairProgram) nextPair(n int) {
+	if t.lines > 0 {
+		LEAQ(Mem{Base: b0, Index: pairLineStride, Scale: 2}, b0)
+		LEAQ(Mem{Base: pairPrefetch, Index: pairLineStride, Scale: 2}, pairPrefetch)
+		return
+	}
+	ADDQ(imm(n*lineBytes), pairPrefetch)
+	ADDQ(imm(pairLine), b0)
+}
+
+// pair is e(i, v) = FMA(a[i][2k], b[2k][v], e(i, v)) and o(i, v) the same of 2k + 1, for pair k.
+func (t *pairProgram) pair(at []reg.Register, r, n int) {
 	vectors := n * t.vecs
 	used := 2 * r * vectors
 	b, a := t.regs[used:used+vectors], t.regs[used+vectors]
 	for odd := range 2 {
 		for v := range b {
-			t.load(v, u, odd, b[v], a)
+			t.load(v, odd, b[v], a)
 		}
 		for i := range r {
-			VBROADCASTSS(rowOf(at, aStride, i, u*pairBytes+4*odd), a)
+			VBROADCASTSS(rowOf(at, aStride, i, 4*odd), a)
 			for v := range b {
 				VFMADD231PS(b[v], a, t.regs[2*(i*vectors+v)+odd])
 			}
@@ -329,13 +342,17 @@ func (t *pairProgram) pair(at []reg.Register, r, n, u int) {
 	}
 }
 
-// load loads vector v of the even or odd inputs of pair u of a round, with a spare register.
-func (t *pairProgram) load(v, u, odd int, to, spare reg.VecPhysical) {
-	if t.lines != nil {
-		t.line(v, u, odd, to, spare)
+// load loads vector v of the even or odd inputs of a pair, with a spare register.
+func (t *pairProgram) load(v, odd int, to, spare reg.VecPhysical) {
+	if t.lines > 0 {
+		t.line(v, odd, to, spare)
 		return
 	}
-	t.float(t.panel(v/t.vecs).Offset(u*pairLine+v%t.vecs*t.size), odd == 1, to)
+	m := Mem{Base: b0, Disp: v % t.vecs * t.size}
+	if v >= t.vecs {
+		m.Index, m.Scale = pairPanelStride, 1
+	}
+	t.float(m, odd == 1, to)
 }
 
 // float makes float32 of the even or the odd inputs of pairs.
@@ -352,17 +369,6 @@ func (t *pairProgram) float(m Mem, odd bool, to reg.VecPhysical) {
 		VMOVDQU(m, to)
 		VPSLLD(Imm(16), to, to)
 	}
-}
-
-// panel addresses panel p at the pair at hand.
-func (t *pairProgram) panel(p int) Mem {
-	switch p {
-	case 0:
-		return Mem{Base: b0}
-	case 3:
-		return Mem{Base: pairB1, Index: pairPanelStride, Scale: 2}
-	}
-	return Mem{Base: b0, Index: pairPanelStride, Scale: uint8(p)}
 }
 
 // roundPairsKernel rounds to bfloat16 and leaves float32: numbers below 2⁻¹²⁶ become zeros, then a

@@ -70,32 +70,35 @@ func weighPairsKernel() {
 	TEXT("weighPairsSIMD", noSplit, "func(p, l, before, alpha *float32, rows int)")
 	p, l, before, alpha, rows := param("p"), param("l"), param("before"), param("alpha"),
 		param("rows")
+	left, sums := GP64(), [2]reg.VecVirtual{YMM(), YMM()}
 	Label("row")
-	var sums [2]reg.VecVirtual
-	for i := range block / lanes {
+	for _, sum := range sums {
+		VXORPS(sum, sum, sum)
+	}
+	MOVQ(U32(block/panel), left)
+	Label("weights")
+	for i, sum := range sums {
 		w, small := YMM(), YMM()
 		VMOVUPS(Mem{Base: p, Disp: i * vector}, w)
 		w = roundedPairs(w)
 		VCMPPS(Imm(lessThan), u32(bitsLeastWeight), w, small)
 		VANDNPS(w, small, w)
 		VMOVUPS(w, Mem{Base: p, Disp: i * vector})
-		if i < len(sums) {
-			sums[i] = w
-		} else {
-			VADDPS(w, sums[i%2], sums[i%2])
-		}
+		VADDPS(w, sum, sum)
 	}
+	ADDQ(imm(panelBytes), p)
+	DECQ(left)
+	JNE(LabelRef("weights"))
 	VADDPS(sums[1], sums[0], sums[0])
-	nextWeights(sums[0], p, l, before, alpha, rows)
+	nextWeights(sums[0], l, before, alpha, rows)
 }
 
 // nextWeights ends a row of weights, whose sum has 8 lanes, and goes on with the next one.
-func nextWeights(sum reg.VecVirtual, p, l, before, alpha, rows reg.GPVirtual) {
+func nextWeights(sum reg.VecVirtual, l, before, alpha, rows reg.GPVirtual) {
 	total, a := foldAdd(sum).AsX(), XMM()
 	VMOVSS(Mem{Base: before}, a)
 	VFMADD132SS(Mem{Base: alpha}, total, a)
 	VMOVSS(a, Mem{Base: l})
-	ADDQ(imm(block*4), p)
 	for _, r := range []reg.GPVirtual{l, before, alpha} {
 		ADDQ(Imm(4), r)
 	}
@@ -138,5 +141,6 @@ func weighPairsAVX512Kernel() {
 	VEXTRACTF64X4(Imm(1), sum, upper)
 	half := sum.AsY().(reg.VecVirtual)
 	VADDPS(upper, half, half)
-	nextWeights(half, p, l, before, alpha, rows)
+	ADDQ(imm(block*4), p)
+	nextWeights(half, l, before, alpha, rows)
 }

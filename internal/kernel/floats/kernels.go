@@ -398,13 +398,6 @@ func MergeRows(isa tuning.ISA, o, b, x, y []float32, n int) {
 	}
 }
 
-// mergeEach is MergeRows of checked operands, row by row.
-func mergeEach(o, b, x, y []float32, n int) {
-	for r := range x {
-		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
-	}
-}
-
 func MergeSums(isa tuning.ISA, m, l, m2, l2, x, y []float32, c float32) {
 	n := len(m)
 	operand.Updates(m, n)

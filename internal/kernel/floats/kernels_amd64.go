@@ -326,5 +326,7 @@ func mergeRows(isa tuning.ISA, o, b, x, y []float32, n int) {
 		mergeRowsAVX512(&o[0], &b[0], &x[0], &y[0], len(x), n)
 		return
 	}
-	mergeEach(o, b, x, y, n)
+	for r := range x {
+		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
+	}
 }

@@ -131,4 +131,8 @@ func transposeFloatsStep(isa tuning.ISA, dst, k *float32, stride, squares, panel
 // Kernels in integers multiply four bytes at once.
 
 // mergeRows is MergeRows of checked operands.
-func mergeRows(_ tuning.ISA, o, b, x, y []float32, n int) { mergeEach(o, b, x, y, n) }
+func mergeRows(_ tuning.ISA, o, b, x, y []float32, n int) {
+	for r := range x {
+		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
+	}
+}

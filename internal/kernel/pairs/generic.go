@@ -22,13 +22,8 @@ func accumulateGeneric(t kernel.Format, x *kernel.Sums, v []byte, b *kernel.Pane
 			column := columnOf(t, v, b, k, c)
 			for r := range x.Rows {
 				out := &x.O[r*x.OStride+c]
-				*out = addGroupGeneric(*out, x.P[r*x.PStride+k:][:Group], &column)
+				*out = addGroupGeneric(*out, x.P[r*x.PStride+k:][:Group], &column) + 0 // not −0
 			}
-		}
-	}
-	for r := range x.Rows {
-		for c := range b.Cols {
-			x.O[r*x.OStride+c] += 0
 		}
 	}
 }

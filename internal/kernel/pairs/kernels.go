@@ -17,9 +17,8 @@ func Accumulate(cpu *tuning.Row, x *kernel.Sums, v []byte, b *kernel.PanelLayout
 	accumulate(cpu, kernel.Pairs, x, v, b, Flushes || normal)
 }
 
-// AccumulateLines is Accumulate of inputs that are not pairs but lines of a format, F32, F16 or
-// BF16, and are rounded as they are read, for few rows. Groups are whole, and inputs the caller's
-// rows where these are further apart than the columns of a panel.
+// AccumulateLines is Accumulate of inputs that are not pairs but lines of F32 or BF16, b.Stride
+// apart, and are rounded as they are read, for few rows. Groups are whole.
 func AccumulateLines(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	b *kernel.PanelLayout) {
 	accumulate(cpu, t, x, v, b, Flushes)
@@ -30,7 +29,7 @@ func accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte, b *k
 	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
 	operand.ReadsRows(x.P, x.Rows, x.PStride, kernel.RoundUp(b.Keys, Group))
 	kernel.ReadsTyped(t, v, b)
-	if !cpu.ISA.SIMD() || !normal || t == kernel.Pairs && b.Stride != 2*kernel.Panel {
+	if !normal || !cpu.ISA.SIMD() || t == kernel.Pairs && b.Stride != 2*kernel.Panel {
 		accumulateGeneric(t, x, v, b)
 		return
 	}

@@ -26,33 +26,19 @@ const ReadsLines = true
 func accumulateStep(isa tuning.ISA, t kernel.Format, x *kernel.Sums, v *byte,
 	b *kernel.PanelLayout) {
 	o, p, rows, oStride, pStride := &x.O[0], &x.P[0], x.Rows, x.OStride, x.PStride
-	inRows := b.Stride != kernel.Panel
-	if isa.Lanes16() {
-		switch {
-		case t == kernel.Pairs:
-			accumulatePairsAVX512(o, p, v, rows, oStride, pStride, b)
-		case t == kernel.BF16:
-			accumulateLinesBF16AVX512(o, p, v, rows, oStride, pStride, b)
-		case t == kernel.F16:
-			accumulateLinesF16AVX512(o, p, v, rows, oStride, pStride, b)
-		case inRows:
-			accumulateLinesRowsAVX512(o, p, v, rows, oStride, pStride, b)
-		default:
-			accumulateLinesF32AVX512(o, p, v, rows, oStride, pStride, b)
-		}
-		return
-	}
-	switch {
+	switch wide := isa.Lanes16(); {
+	case t == kernel.Pairs && wide:
+		accumulatePairsAVX512(o, p, v, rows, oStride, pStride, b)
 	case t == kernel.Pairs:
 		accumulatePairsSIMD(o, p, v, rows, oStride, pStride, b)
+	case t == kernel.BF16 && wide:
+		accumulateHalvesAVX512(o, p, v, rows, oStride, pStride, b)
 	case t == kernel.BF16:
-		accumulateLinesBF16SIMD(o, p, v, rows, oStride, pStride, b)
-	case t == kernel.F16:
-		accumulateLinesF16SIMD(o, p, v, rows, oStride, pStride, b)
-	case inRows:
-		accumulateLinesRowsSIMD(o, p, v, rows, oStride, pStride, b)
+		accumulateHalvesSIMD(o, p, v, rows, oStride, pStride, b)
+	case wide:
+		accumulateFloatsAVX512(o, p, v, rows, oStride, pStride, b)
 	default:
-		accumulateLinesF32SIMD(o, p, v, rows, oStride, pStride, b)
+		accumulateFloatsSIMD(o, p, v, rows, oStride, pStride, b)
 	}
 }
 
@@ -146,54 +132,24 @@ func weighPairsSIMD(p, l, before, alpha *float32, rows int)
 //go:noescape
 func weighPairsAVX512(p, l, before, alpha *float32, rows int)
 
-// accumulateLinesBF16SIMD adds sums of lines of BF16. It works like
-// accumulateGeneric.
+// accumulateHalvesSIMD adds sums of lines of BF16. It works like accumulateGeneric.
 //
 //go:noescape
-func accumulateLinesBF16SIMD(o, p *float32, v *byte, rows, oStride, pStride int,
+func accumulateHalvesSIMD(o, p *float32, v *byte, rows, oStride, pStride int, b *kernel.PanelLayout)
+
+// accumulateHalvesAVX512 is accumulateHalvesSIMD with 16 lanes.
+//
+//go:noescape
+func accumulateHalvesAVX512(o, p *float32, v *byte, rows, oStride, pStride int,
 	b *kernel.PanelLayout)
 
-// accumulateLinesBF16AVX512 is accumulateLinesBF16SIMD with 16 lanes.
+// accumulateFloatsSIMD adds sums of lines of float32. It works like accumulateGeneric.
 //
 //go:noescape
-func accumulateLinesBF16AVX512(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
+func accumulateFloatsSIMD(o, p *float32, v *byte, rows, oStride, pStride int, b *kernel.PanelLayout)
 
-// accumulateLinesF16SIMD adds sums of lines of F16. It works like
-// accumulateGeneric.
+// accumulateFloatsAVX512 is accumulateFloatsSIMD with 16 lanes.
 //
 //go:noescape
-func accumulateLinesF16SIMD(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateLinesF16AVX512 is accumulateLinesF16SIMD with 16 lanes.
-//
-//go:noescape
-func accumulateLinesF16AVX512(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateLinesF32SIMD adds sums of lines of F32. It works like
-// accumulateGeneric.
-//
-//go:noescape
-func accumulateLinesF32SIMD(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateLinesF32AVX512 is accumulateLinesF32SIMD with 16 lanes.
-//
-//go:noescape
-func accumulateLinesF32AVX512(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateLinesRowsSIMD adds sums of the caller's rows, b.Stride apart. It works like
-// accumulateGeneric.
-//
-//go:noescape
-func accumulateLinesRowsSIMD(o, p *float32, v *byte, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateLinesRowsAVX512 is accumulateLinesRowsSIMD with 16 lanes.
-//
-//go:noescape
-func accumulateLinesRowsAVX512(o, p *float32, v *byte, rows, oStride, pStride int,
+func accumulateFloatsAVX512(o, p *float32, v *byte, rows, oStride, pStride int,
 	b *kernel.PanelLayout)

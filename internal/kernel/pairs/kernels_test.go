@@ -129,7 +129,7 @@ func tryAccumulate(c *kerneltest.Trial, n []int) {
 
 func tryAccumulateLines(c *kerneltest.Trial, n []int) {
 	rows, keys, cols := n[0], n[1], n[2]
-	t := [...]kernel.Format{kernel.F32, kernel.F16, kernel.BF16, kernel.F32}[c.IntN(4)]
+	t := [...]kernel.Format{kernel.F32, kernel.BF16}[c.IntN(2)]
 	b := kernel.ScoreLayout(t, keys, cols)
 	b.PrefetchOne, b.PrefetchFew = c.IntN(1<<14), c.IntN(1<<14)
 	size := cols / kernel.Panel * b.PanelStride

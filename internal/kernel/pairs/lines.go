@@ -5,32 +5,33 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Lines are inputs that kernels of few rows round as they read them.
-
-// lineRows is for how many rows that is faster than to make panels of pairs.
+// lineRows is for how many rows it is faster to round inputs as they are read, where they lie, than
+// to make panels of pairs.
 const lineRows = 8
 
-// InLines reports whether some rows multiply lines of as many inputs where they are.
-func InLines(x *Rows, rows, inputs int) bool {
+// InLines reports whether some rows multiply lines of as many inputs.
+func (x *Rows) InLines(rows, inputs int) bool {
 	return ReadsLines && !x.Tiles() && rows <= lineRows && inputs%Group == 0 &&
 		inputs <= kernel.CallInner
 }
 
-// LinesOfKeys is the layout of panels of some inputs, for some rows.
-func LinesOfKeys(cpu *tuning.Row, t kernel.Format, rows, inputs, cols int) kernel.PanelLayout {
-	l := kernel.ScoreLayout(t, inputs, cols)
-	l.PrefetchFew = cpu.PrefetchTyped
-	if rows == 1 && cpu.ISA.Lanes16() { // four panels at a time, but memory is requested in its order
-		l.PrefetchFew += 3 * l.PanelStride * t.Bytes()
-	}
-	return l
+// Lines are inputs in panels of lines of F32 or BF16, or rows of a view.
+type Lines struct {
+	Data   []byte
+	Format kernel.Format
+	Rows   int // elements from a row of a view to the next, 0 in panels
+	Ahead  int // how many bytes ahead memory is prefetched, 0 for the default
 }
 
-// LinesOfRows is the layout of a block of the caller's rows, stride apart. The rows of the next one
-// are requested.
-func LinesOfRows(stride, cols int) kernel.PanelLayout {
-	l := kernel.PanelLayout{Keys: kernel.Block, Cols: cols, Stride: stride, PanelStride: kernel.Panel,
-		Overwrite: true}
-	l.PrefetchFew = 4 * kernel.Block * stride
-	return l
+// Multiply makes outputs of n rows, pitch apart, by y.Inputs lines. Outputs are described by y.
+func (l *Lines) Multiply(cpu *tuning.Row, y *Products, rows []float32, pitch, n int) {
+	layout := kernel.ScoreLayout(l.Format, y.Inputs, y.Cols)
+	if layout.PrefetchFew = l.Ahead; l.Ahead == 0 {
+		layout.PrefetchFew = cpu.PrefetchTyped
+	}
+	if l.Rows != 0 {
+		layout.Stride, layout.PanelStride = l.Rows, kernel.Panel
+	}
+	sums := kernel.Sums{O: y.O, P: rows, Rows: n, OStride: y.OStride, PStride: pitch}
+	AccumulateLines(cpu, l.Format, &sums, l.Data, &layout)
 }
