@@ -272,39 +272,3 @@ func (x *pairScratch) load(p *plan, c *chunk) {
 		}
 	}
 }
-
-// accumulateSeen sums values row by row, without those that a row does not see, which are NaN or
-// infinite.
-func (x *pairScratch) accumulateSeen(visible []uint64, weights []float32) {
-	y := x.products // of a row
-	row := pairs.Rows{Pitch: Block}
-	for r, seen := range visible {
-		pairs.CopyVisible(x.seen, x.products.Panels, seen)
-		row.Floats, y.O, y.Panels = weights[r*Block:], x.products.O[r*y.OStride:], x.seen
-		row.Multiply(&tuned, &y, 0, 1)
-	}
-}
-
-// softmax is floats.Softmax with weights in bfloat16, of which l is the sum.
-func (x *pairScratch) softmax(s, m, l, alpha []float32, visible []uint64, rows int,
-	c float32) (masked bool) {
-	copy(x.before[:rows], l)
-	masked = floats.Softmax(&tuned, s, m, l, alpha, visible, rows, c)
-	pairs.Weigh(tuned.ISA, s, l, x.before, alpha, rows)
-	return masked
-}
-
-// writeWeights writes the weights of a row's scores: in bfloat16 with the final maximum m, times r.
-func (*pairScratch) writeWeights(dst, s []float32, m, r, c float32, visible uint64) {
-	floats.Weights(tuned.ISA, dst, s, m, 1, c, visible)
-	pairs.Round(tuned.ISA, dst, dst)
-	if r == r {
-		floats.Scale(tuned.ISA, dst, dst, r)
-		return
-	}
-	for j := range dst { // hidden keys have no weight
-		if visible>>j&1 != 0 {
-			dst[j] = r
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -280,7 +281,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		at := p.weights.offset(c.b, h, i) + c.base + first
 		to, s, visible := p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], w.visible[r]>>t.lo
 		if p.bfloat16 {
-			w.pairs.writeWeights(to, s, m, 1/l, c2, visible)
+			pairs.WriteWeights(tuned.ISA, to, s, m, 1/l, c2, visible)
 			continue
 		}
 		floats.Weights(tuned.ISA, to, s, m, 1/l, c2, visible)

@@ -151,7 +151,7 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 		x.weights.Load(tuned.ISA, w.s[at*Block:], t.rows)
 		x.weights.Multiply(&tuned, y, 0, t.rows)
 	} else {
-		x.accumulateSeen(w.visible[at:][:t.rows], w.s[at*Block:])
+		y.MultiplySeen(&tuned, w.visible[at:][:t.rows], w.s[at*Block:], x.seen)
 	}
 	if !st.Overwrite {
 		floats.MergeRows(tuned.ISA, o, x.sums, w.alpha[at:][:t.rows], ones[:], p.oStride)

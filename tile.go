@@ -5,6 +5,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
@@ -89,7 +90,7 @@ func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
 	row, rows, lo, hi := of.row, of.rows, of.lo, of.hi
 	s, m, l, alpha := w.s[of.at*Block:], st.M[row:], st.L[row:], w.alpha[of.at:]
 	if p.bfloat16 {
-		return w.pairs.softmax(s, m, l, alpha, visible, rows, p.c)
+		return pairs.Softmax(&tuned, s, m, l, alpha, w.pairs.before, visible, rows, p.c)
 	}
 	if x := &w.ints; p.integers {
 		return integers.Softmax(&tuned, x.weights.Words, x.scales, s, m, l, alpha, x.factors[row:],

@@ -45,7 +45,7 @@ var (
 // The groups with 8 and with 16 lanes.
 var (
 	pairGroups8  = []tileGroup{{2, 1, sizesTo(1, 1), 0}, {1, manyRows, sizesTo(1, 3), 0}}
-	pairGroups16 = []tileGroup{{2, manyRows, tileSizes{1, 2, 3, 6}, 0},
+	pairGroups16 = []tileGroup{{2, manyRows, tileSizes{1, 2, 6}, 0},
 		{1, manyRows, tileSizes{1, 4}, 0}}
 )
 
