@@ -100,6 +100,7 @@ func place(base, stride, stride3 reg.GPVirtual, sum, disp int) Mem {
 // block computes some vectors of all sums. A mask has the lanes of a single vector.
 func (c *combination) block(name string, vectors int, mask reg.Register) {
 	acc := make([][]reg.VecVirtual, c.sums)
+	c.call = param("x") // again, because its register serves others meanwhile
 	at, weights, left := GP64(), c.field("weights"), c.field("rows")
 	for s := range acc {
 		for range vectors {
