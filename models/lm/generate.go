@@ -110,7 +110,7 @@ func (m *Model) Chat(ctx context.Context, messages []chat.Message,
 // and [ErrClosed].
 //
 // An answer waits for its reader; other answers do not. If the range ends early or ctx is done, the
-// answer ends within a step of the model.
+// answer ends within a step of the model. ctx must not be nil.
 //
 // With a Session, prompt continues its tokens and may be empty. Afterwards the session has its
 // earlier tokens, the prompt and all tokens yielded, including the token that ended the answer.
@@ -195,7 +195,7 @@ type answer struct {
 // submitJob submits the job of an answer to a prompt after the first kept tokens of the session.
 func (a *answer) submitJob(prompt []int32, kept int) error {
 	m, s := a.model, a.Session
-	if err := m.checkTokens(prompt); err != nil {
+	if err := m.checkTokens(prompt, "prompt"); err != nil {
 		return err
 	}
 	limit, err := a.limit(kept + len(prompt))
@@ -223,13 +223,16 @@ func (a *answer) submitJob(prompt []int32, kept int) error {
 // limit returns the most tokens that the sequence of a prompt may have.
 func (a *answer) limit(prompt int) (int, error) {
 	m := a.model
-	left := m.Context() - prompt
+	left, has := m.Context()-prompt, "prompt has"
+	if a.Session != nil {
+		has = "session and the prompt have"
+	}
 	switch {
 	case prompt == 0:
 		return 0, fmt.Errorf("%w: the prompt has no tokens, want one at least", attn.ErrOption)
 	case left < 1:
-		return 0, fmt.Errorf("%w: the prompt has %d tokens, want at most %d, for an answer within "+
-			"Options.Context of %d", ErrContext, prompt, m.Context()-1, m.Context())
+		return 0, fmt.Errorf("%w: the %s %d tokens, want at most %d, for an answer within "+
+			"Options.Context of %d", ErrContext, has, prompt, m.Context()-1, m.Context())
 	case a.MaxTokens > 0:
 		left = min(left, a.MaxTokens)
 	}

@@ -123,9 +123,10 @@ type Model struct {
 }
 
 // Open opens a GGUF file, or the first of several of one model, or a folder in the layout of
-// transformers. The files must not change while the model is open. The error names the file and
-// what is wrong with it; it is [attn.ErrOption] for Options that do not fit, and [ErrClosed] for a
-// closed Draft.
+// transformers. Of generation_config.json the tokens that end answers are obeyed; its sampling is
+// not: see [Generation]. The files must not change while the model is open. The error names the
+// file and what is wrong with it; it is [attn.ErrOption] for Options that do not fit, and
+// [ErrClosed] for a closed Draft.
 func Open(path string, o Options) (*Model, error) {
 	m, err := readModel(path, o)
 	if err != nil {
@@ -261,12 +262,12 @@ func (o *Options) contextOf(trained int) int {
 
 const usualContext = 8192
 
-// checkTokens refuses numbers that are not tokens.
-func (m *Model) checkTokens(tokens []int32) error {
+// checkTokens refuses numbers that are not tokens. of says for errors what has them.
+func (m *Model) checkTokens(tokens []int32, of string) error {
 	for i, token := range tokens {
 		if token < 0 || int(token) >= m.net.Vocab {
-			return fmt.Errorf("%w: token %d of the prompt is %d, want 0 to %d", attn.ErrOption, i, token,
-				m.net.Vocab-1)
+			return fmt.Errorf("%w: token %d of the %s is %d, want 0 to %d", attn.ErrOption, i, of,
+				token, m.net.Vocab-1)
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ import (
 //   - [Generation].Logits may change logits.
 //   - Temperature divides logits. With 0 the token of the largest logit is chosen, among
 //     equals the lowest number, and TopK, TopP and MinP change nothing.
-//   - TopK keeps that many of the largest logits; 0 keeps all.
+//   - TopK keeps that many of the largest logits; 0 keeps all. So does the size of the vocabulary,
+//     but then tokens are drawn in descending order of their logits.
 //   - TopP keeps the fewest of the most likely tokens that together have this probability; 0 and 1
 //     keep all.
 //   - MinP keeps tokens with at least this part of the largest probability.

@@ -10,7 +10,7 @@ import (
 )
 
 // Session is a sequence of tokens whose keys, values and states the model keeps, so that they are
-// computed once. One call at a time may use it: others get [ErrBusy].
+// computed once. One call at a time may use it: others get [ErrBusy]. No ctx may be nil.
 type Session struct {
 	model  *Model
 	mu     sync.Mutex // guards the fields below, up to trace
@@ -186,7 +186,7 @@ func (s *Session) room(tokens []int32) error {
 		return fmt.Errorf("%w: the session would have %d tokens, want at most Options.Context of %d",
 			ErrContext, n, most)
 	}
-	return s.model.checkTokens(tokens)
+	return s.model.checkTokens(tokens, "tokens")
 }
 
 // compute runs the tokens that layers do not have yet through the model. It calls f with the
@@ -223,14 +223,14 @@ func (s *Session) compute(ctx context.Context, all bool,
 	}
 }
 
-// Tokens returns a copy of the session's tokens.
+// Tokens returns a copy of the session's tokens, also after Close.
 func (s *Session) Tokens() []int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.tokens)
 }
 
-// Len returns the number of tokens.
+// Len returns the number of tokens, also after Close.
 func (s *Session) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

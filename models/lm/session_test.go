@@ -496,3 +496,15 @@ func TestTraceRows(t *testing.T) {
 		t.Errorf("rows of tokens up to %d, want 52", next)
 	}
 }
+
+// TestTokensThatSessionsRefuse: the error speaks of the call's tokens, not of a prompt.
+func TestTokensThatSessionsRefuse(t *testing.T) {
+	m, err := Random(Sizes{Layers: 1, Hidden: 8, Heads: 1, FFN: 8, Vocab: 300}, Options{Context: 8})
+	must(t, err)
+	defer m.Close()
+	s := m.session(t)
+	const want = "token 2 of the tokens is 300, want 0 to 299"
+	if _, err := s.Append(context.Background(), 1, 2, 300); !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+}
