@@ -172,7 +172,11 @@ func readConfig(l *weights.Loader) (config, *tensorNames) {
 	c, err := f.config()
 	c.Wrapped = wrapped
 	l.Check(file, err)
-	l.Check(file, c.checkStop())
+	stop := c.checkStop()
+	if stop != nil && l.Lacks(file, "eos_token_id") {
+		stop = fmt.Errorf("%w; the key is not there, this is its default", stop)
+	}
+	l.Check(file, stop)
 	said := struct {
 		Stop weights.OneOrMore `json:"eos_token_id"`
 	}{c.Stop}
@@ -250,7 +254,7 @@ func (f *configFile) config() (config, error) {
 		c.HeadDim = *f.HeadDim
 	}
 	err = weights.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
-		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
+		"num_key_value_heads", "head_dim", f.widthKey(), "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
 	if err == nil {
 		a.apply(&c)
@@ -283,6 +287,17 @@ func (f *configFile) adjust() error {
 		f.FFN = (int(by*float64(f.FFN)) + multiple - 1) / multiple * multiple
 	}
 	return nil
+}
+
+// widthKey returns the key of the width of networks.
+func (f *configFile) widthKey() string {
+	switch {
+	case f.SharedWidth != nil && f.of.mixture == noExperts:
+		return "shared_intermediate_size"
+	case f.OldFFN != nil:
+		return "block_ff_dim"
+	}
+	return "intermediate_size"
 }
 
 // biases sets which matrices have biases.
@@ -554,8 +569,15 @@ func (f *configFile) experts(c *config) error {
 			c.Alpha)
 	}
 	if e.Shared < 0 || e.Shared > 1<<24 || e.Count < 1 {
-		return fmt.Errorf("num_experts is %d and shared_expert_intermediate_size %d, want 1 or more, "+
-			"and 0 or more", e.Count, e.Shared)
+		count, shared := "num_experts", "shared_expert_intermediate_size"
+		if f.LocalExperts != nil {
+			count = "num_local_experts"
+		}
+		if f.SharedWidth != nil {
+			shared = "shared_intermediate_size"
+		}
+		return fmt.Errorf("%s is %d and %s %d, want 1 or more, and 0 or more", count, e.Count, shared,
+			e.Shared)
 	}
 	step := *cmp.Or(f.Step, new(1))
 	if f.of.allExperts && (!e.Normalized || step != 1 || len(f.DenseLayers) > 0) {

@@ -139,3 +139,15 @@ func TestActivationWithoutName(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultThatDoesNotFit: the error says that the file does not have the key.
+func TestDefaultThatDoesNotFit(t *testing.T) {
+	f := newFake("F32")
+	delete(f.config, "eos_token_id")
+	f.config["model_type"] = "olmo2"
+	_, err := readModel(f.write(t), Options{})
+	const want = "eos_token_id is 50279, want 0 to 19 by vocab_size; the key is not there"
+	if !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+}

@@ -296,8 +296,8 @@ func (k *architectureKeys) checkShape(c *config) error {
 			return fmt.Errorf("%s is %d, want %d", same.key, *same.said, same.want)
 		}
 	}
-	err := c.checkShape("block_count", "attention.head_count", "attention.head_count_kv",
-		"attention.key_length", "attention.layer_norm_rms_epsilon")
+	err := c.checkShape("block_count", "attention.head_count",
+		k.of.gguf+".attention.head_count_kv", "attention.key_length", "attention.layer_norm_rms_epsilon")
 	if err == nil {
 		c.unrotate(k.of.unrotated)
 	}

@@ -70,7 +70,7 @@ func TestDamagedGGUF(t *testing.T) {
 			"layer_norm_rms_epsilon"},
 
 		{"heads", set("llama.attention.head_count_kv", uint32(3)),
-			"llama.attention.head_count is 4, want a multiple of attention.head_count_kv, 3"},
+			"llama.attention.head_count is 4, want a multiple of llama.attention.head_count_kv, 3"},
 		{"odd heads", both(set("llama.attention.key_length", uint32(63)),
 			set("llama.rope.dimension_count", nil)), "llama.attention.key_length is 63, want an even"},
 		{"values of other sizes", set("llama.attention.value_length", uint32(32)),

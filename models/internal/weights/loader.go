@@ -87,7 +87,7 @@ func (l *Loader) Fail(format string, args ...any) {
 // Check records an error about a file.
 func (l *Loader) Check(name string, err error) {
 	var size sizeError
-	if errors.As(err, &size) && size.n == 0 && l.lacks(name, size.key) {
+	if errors.As(err, &size) && size.n == 0 && l.Lacks(name, size.key) {
 		err = errors.New(strings.Replace(err.Error(), " is 0,", " is not there,", 1))
 	}
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// lacks reports whether a key is nowhere in a JSON file, or not in the metadata of a GGUF file.
-func (l *Loader) lacks(name, key string) bool {
+// Lacks reports whether a key is nowhere in a JSON file, or not in the metadata of a GGUF file.
+func (l *Loader) Lacks(name, key string) bool {
 	if l.metadata != nil {
 		return !slices.ContainsFunc(l.metadata.Metadata, func(kv gguf.KeyValue) bool {
 			return kv.Key == key || strings.HasSuffix(kv.Key, "."+key)
