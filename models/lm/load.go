@@ -65,12 +65,14 @@ func load(l *weights.Loader, c *config, names *tensorNames, o *Options, idle []s
 	o.Context = o.contextOf(c.Trained)
 	c.Context = o.Context
 	l.UsePack(o.Pack, o.matrices())
+	l.Report(o.Progress)
 	m := &Model{net: newModel(l, c, names, o.Weights.of()), options: *o, stored: isFile(l.Path)}
 	l.CheckUsed(idle...)
 	text := vocabulary()
 	if l.Err != nil {
 		return nil, l.Err
 	}
+	l.Reported()
 	m.use(text)
 	for _, token := range ends(text) {
 		m.ends = append(m.ends, int32(token))

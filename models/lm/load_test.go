@@ -28,3 +28,23 @@ func TestWeightsThatHaveNoScale(t *testing.T) {
 		}
 	}
 }
+
+// TestProgress: the calls count the bytes of all files, up to the last.
+func TestProgress(t *testing.T) {
+	folder := newFake("F32")
+	folder.shards = 2
+	g, path := newGGUF("llama", one("Q8_0")), at(t, "fake.gguf")
+	g.Write(t, path)
+	for _, path := range []string{folder.write(t), path} {
+		calls, last, all := 0, int64(0), int64(0)
+		_, err := readModel(path, Options{Progress: func(done, of int64) {
+			if done < last || done > of || all != 0 && of != all {
+				t.Errorf("%d of %d after %d of %d", done, of, last, all)
+			}
+			calls, last, all = calls+1, done, of
+		}})
+		if must(t, err); calls < 10 || last != all || all == 0 {
+			t.Errorf("%s: %d calls, the last with %d of %d bytes", path, calls, last, all)
+		}
+	}
+}

@@ -39,6 +39,9 @@ type Loader struct {
 	groups   []string   // of its keys, that were read
 	pool     *attn.Pool // packs matrices
 	pack     *packFile  // nil for none
+
+	report       func(done, of int64) // nil for none
+	read, toRead int64                // bytes
 }
 
 // Way says how matrices multiply: in float32, or

@@ -50,12 +50,8 @@ func (l *Loader) UsePack(path, settings string) {
 
 // Mark identifies the open files of a model by their sizes and by samples of their bytes.
 func (l *Loader) Mark() (string, error) {
-	paths := map[string]bool{}
-	for _, t := range l.tensors {
-		paths[t.Path()] = true
-	}
 	sum := sha256.New()
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
+	for _, path := range slices.Sorted(maps.Keys(l.paths())) {
 		if err := sample(sum, path); err != nil {
 			return "", err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -153,6 +154,7 @@ func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 		l.Fail("%s: no %s has tensor %s, want one of shape %v", l.Path, l.source().file, name, shape)
 		return nil, nil
 	}
+	again := t.used
 	t.used = true
 	if err := t.check(shape, l.source()); err != nil {
 		l.Fail("%s: tensor %s %w", t.Path(), name, err)
@@ -162,7 +164,42 @@ func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 	if err != nil {
 		l.Fail("%w", err)
 	}
+	if !again {
+		l.progress(int64(len(data)))
+	}
 	return t, data
+}
+
+// Report makes the loader call f, unless it is nil, with the bytes of tensors that were read, and
+// of the files.
+func (l *Loader) Report(f func(done, of int64)) {
+	if l.report = f; f == nil || l.Err != nil {
+		return
+	}
+	for file := range l.paths() {
+		if info, err := os.Stat(file); err == nil {
+			l.toRead += info.Size()
+		}
+	}
+}
+
+// progress reports that n more bytes were read.
+func (l *Loader) progress(n int64) {
+	if l.read = min(l.read+n, l.toRead); l.report != nil {
+		l.report(l.read, l.toRead)
+	}
+}
+
+// Reported reports that nothing is left to read.
+func (l *Loader) Reported() { l.progress(l.toRead - l.read) }
+
+// paths returns the files of the tensors.
+func (l *Loader) paths() map[string]bool {
+	paths := map[string]bool{}
+	for _, t := range l.tensors {
+		paths[t.Path()] = true
+	}
+	return paths
 }
 
 // check refuses a tensor of another shape or of a type that is not supported.
