@@ -123,16 +123,16 @@ func (l *Loader) CheckEqual(name, other string, shape ...int) {
 // failTensor records an error about a tensor. An error about numbers that have no place in a matrix
 // is not [attn.ErrOption] of the caller, whose options fit.
 func (l *Loader) failTensor(t *stored, name string, err error) {
-	path := l.Path
+	file := l.Path
 	if t != nil { // nil in a random model
-		path = t.Path()
+		file = t.Path()
 	}
 	switch {
 	case errors.Is(err, attn.ErrOption):
 		text := strings.TrimPrefix(err.Error(), attn.ErrOption.Error()+": ")
-		l.Fail("%s: tensor %s: %s", path, name, text)
+		l.Fail("%s: tensor %s: %s", file, name, text)
 	case err != nil:
-		l.Fail("%s: tensor %s: %w", path, name, err)
+		l.Fail("%s: tensor %s: %w", file, name, err)
 	}
 }
 
