@@ -35,6 +35,7 @@ type description struct {
 	relative   *relative // nil for none
 
 	convolution convolution // kernel 0 for none
+	mixture     mixture     // every 0 for none
 
 	rope, localRope *nn.RopeConfig // nil for none
 	local           attn.Window    // window of local layers
@@ -88,6 +89,7 @@ type layer struct {
 	outputNorm, downNorm   *norm            // of outputs before they are added, nil for none
 	input, up              []weights.Linear // outputs are columns of a row
 	output, down           weights.Linear
+	experts                *experts // in place of up and down, nil for none
 	queryNorm, keyNorm     []float32
 	relativeQueries        []float32 // rows of relative as queries, all heads of a row together
 	relativeKeys           []float32

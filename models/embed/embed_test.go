@@ -211,6 +211,8 @@ func TestBitsOfEveryCPUByKind(t *testing.T) {
 		"deberta-v2":  0x6f047dab,
 		"gemma3_text": 0xbef3a2f6,
 		jinaGGUF:      0x33a5e5fb,
+
+		"nomic_bert with experts": 0xc6e6b8bc,
 	}
 	for _, k := range kindTests() {
 		path, _ := writeKind(t, &k, safetensors.F32)

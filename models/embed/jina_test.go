@@ -20,7 +20,8 @@ func jinaTest() kindTest {
 		"num_hidden_layers": 2, "num_attention_heads": heads3, "intermediate_size": inner,
 		"vocab_size": words, "max_position_embeddings": 20, "position_embedding_type": "alibi",
 		"feed_forward_type": "geglu", "emb_pooler": "mean", "attn_implementation": "torch",
-		"hidden_act": "gelu"}, shapesOf(2, outer, in), func(w numbers, ids, segments []int) [][]float64 {
+		"hidden_act": "gelu"}, shapesOf(2, outer, in), func(w numbers, ids,
+		segments []int) [][]float64 {
 		e := bertLike(w, 1e-12)
 		e.at, e.q, e.k, e.v = at, "attention.self.query", "attention.self.key", "attention.self.value"
 		e.out, e.norm1, e.norm2 = "attention.output.dense", "attention.output.LayerNorm", "mlp.layernorm"
@@ -35,7 +36,7 @@ func jinaTest() kindTest {
 	}, 20}
 }
 
-// jinaRows runs an encoder with the slopes of 2 or 3 heads: 2⁻⁴ and 2⁻⁸, and of four heads the first.
+// jinaRows runs an encoder with the slopes of 2 or 3 heads: 2⁻⁴, 2⁻⁸ and the first of four heads.
 func jinaRows(e *encoder, ids []int, row func(i, id int) []float64) (x [][]float64) {
 	e.score = func(_, head, query, key int, s float64) float64 {
 		slope := []float64{1.0 / 16, 1.0 / 256, 1.0 / 4}[head]

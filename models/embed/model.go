@@ -339,6 +339,9 @@ func (m *Model) MultiplyAdds(tokens int) int {
 		if m.relative != nil && tokens > 0 {
 			products += m.heads * m.width * m.relative.products(tokens)
 		}
+		if x := l.experts; x != nil {
+			products += x.router.In*x.router.Out + 2*m.mixture.top*m.hidden*m.ffn
+		}
 		all += tokens*products + 2*m.heads*m.width*m.pairs(tokens, l.window)
 	}
 	all += tokens * m.convolution.by.In * m.convolution.by.Out

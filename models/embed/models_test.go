@@ -406,6 +406,7 @@ func kindTests() []kindTest {
 	add(debertaTest(nil))
 	add(gemmaTest())
 	add(jinaTest())
+	add(nomicExpertsTest())
 	return append(list, decoderTests(base)...)
 }
 

@@ -22,18 +22,20 @@ var nomicNames = names{
 var nomicIdle = strictjson.Idle{
 	"attn_pdrop": nil, "auto_map": nil, "causal": {"false"}, "dense_seq_output": nil,
 	"embd_pdrop": nil, "fused_bias_fc": nil, "fused_dropout_add_ln": nil,
-	"last_layer_subset": {"false"}, "mlp_fc1_bias": {"false"}, "mlp_fc2_bias": {"false"},
+	"last_layer_subset": {"false"}, "add_pooling_layer": nil, "expert_choice_router": {"false"},
+	"ffn_div": {"1"}, "moe_impl": nil, "moe_normalize_expert_weights": {"false"},
+	"moe_resid_pdrop": nil, "num_shared_experts": {"0"}, "router_aux_loss_coef": nil,
 	"pad_token_id": nil, "pad_vocab_size_multiple": nil, "parallel_block": {"false"},
-	"parallel_block_tied_norm": nil, "prenorm": {"false"}, "qkv_proj_bias": {"false"},
+	"parallel_block_tied_norm": nil, "prenorm": {"false"},
 	"reorder_and_upcast_attn": nil, "resid_pdrop": nil, "rotary_emb_interleaved": {"false"},
 	"rotary_emb_scale_base": {"null"}, "rotary_scaling_factor": {"null"},
 	"scale_attn_by_inverse_layer_idx": {"false"}, "scale_attn_weights": {"true"},
 	"summary_activation": nil, "summary_first_dropout": nil, "summary_proj_to_labels": nil,
 	"summary_type": nil, "summary_use_proj": nil, "use_flash_attn": nil,
-	"use_rms_norm": {"false"}, "use_xentropy": nil, "max_trained_positions": nil,
+	"use_rms_norm": {"false", "null"}, "use_xentropy": nil, "max_trained_positions": nil,
 }
 
-// readNomic describes a BERT with rotated positions and a gate.
+// readNomic describes a BERT with rotated positions, and a gate or experts.
 func readNomic(l *weights.Loader, kind string) *description {
 	c := struct {
 		Activation string  `json:"activation_function"`
@@ -47,16 +49,32 @@ func readNomic(l *weights.Loader, kind string) *description {
 		Epsilon    float32 `json:"layer_norm_epsilon"`
 		Base       float64 `json:"rotary_emb_base"`
 		Fraction   float64 `json:"rotary_emb_fraction"`
+		InputBias  bool    `json:"qkv_proj_bias"`
+		UpBias     bool    `json:"mlp_fc1_bias"`
+		DownBias   bool    `json:"mlp_fc2_bias"`
+		Every      int     `json:"moe_every_n_layers"`
+		Experts    int     `json:"num_experts"`
+		Top        int     `json:"moe_top_k"`
 	}{Activation: "swiglu", Positions: 2048, Types: 2, Epsilon: 1e-12, Base: 10000, Fraction: 1}
 	l.JSON(configJSON, &c, idleWith(nomicIdle))
 	d := &description{kind: kind, pad: -1, gated: true, names: nomicNames, layers: c.Layers,
 		hidden: c.Hidden, ffn: c.FFN, vocab: c.Vocab, heads: c.Heads, longest: c.Positions,
 		segments: c.Types, epsilon: c.Epsilon, headPooling: "cls"}
+	n := &d.names
+	n.inputBias, n.outputBias, n.upBias, n.downBias = c.InputBias, c.InputBias, c.UpBias, c.DownBias
+	d.mixture = mixture{c.Every, c.Experts, c.Top}
+	l.Check(configJSON, d.mixture.check())
 	gates := map[string]nn.Activation{"swiglu": nn.SiLU, "geglu": nn.GELU, "glu": nn.Sigmoid}
 	var ok bool
-	if d.activation, ok = gates[c.Activation]; !ok {
-		l.Check(configJSON, fmt.Errorf("activation_function is %q, want swiglu, geglu or glu",
+	switch d.activation, ok = gates[c.Activation]; {
+	case c.Activation == "gelu":
+		d.gated, d.activation, n.up = false, nn.GELU, []string{"mlp.fc1"}
+	case !ok:
+		l.Check(configJSON, fmt.Errorf("activation_function is %q, want swiglu, geglu, glu or gelu",
 			c.Activation))
+	case c.Every != 0:
+		l.Check(configJSON, fmt.Errorf("moe_every_n_layers is %d, want 0 for the activation_function %s",
+			c.Every, c.Activation))
 	}
 	l.Check(configJSON, d.check(sizeKeys{hidden: "n_embd", layers: "n_layer", heads: "n_head",
 		ffn: "n_inner", vocab: "vocab_size", positions: "n_positions", epsilon: "layer_norm_epsilon"}))

@@ -20,6 +20,10 @@ type slab struct {
 
 	y, wide  []float32
 	narrow   []float32 // embeddings that are widened or convolved
+	scores   []float32 // of experts, and below outputs and weights of those that rows have chosen
+	mixed    []float32
+	shares   []float32
+	chosen   []int32
 	outs     []attn.Tensor
 	matrices []*attn.Matrix
 	biases   [][]float32
@@ -160,8 +164,12 @@ func (s *slab) endLayer(l *layer) {
 	s.multiplyOne(s.y, s.view(s.attended[s.first*in:], in), &l.output)
 	s.normalizeOutput(l.outputNorm)
 	s.addResidual(l.attentionNorm)
-	s.multiplyAll(s.wide, s.inputOf(l.ffnNorm), l.up)
-	s.multiplyOne(s.y, s.activateUp(), &l.down)
+	if l.experts != nil {
+		s.runExperts(l.experts)
+	} else {
+		s.multiplyAll(s.wide, s.inputOf(l.ffnNorm), l.up)
+		s.multiplyOne(s.y, s.activateUp(), &l.down)
+	}
 	s.normalizeOutput(l.downNorm)
 	s.addResidual(l.ffnNorm)
 }

@@ -171,8 +171,12 @@ func (b *builder) loadLayer(i int) layer {
 		input:   b.loadLinears(b.hidden, b.names.inputBias, at, input, heads, keys, keys),
 		output:  b.loadLinear(heads, b.names.outputBias, at+b.names.output, b.hidden),
 		ffnNorm: b.loadNorm(named(b.names.ffnNorm)),
-		up:      b.loadLinears(b.hidden, b.names.upBias, at, b.names.up, up...),
-		down:    b.loadLinear(b.ffn, b.names.downBias, at+b.names.down, b.hidden),
+	}
+	if b.mixture.has(i) {
+		l.experts = b.loadExperts(at)
+	} else {
+		l.up = b.loadLinears(b.hidden, b.names.upBias, at, b.names.up, up...)
+		l.down = b.loadLinear(b.ffn, b.names.downBias, at+b.names.down, b.hidden)
 	}
 	if i > 0 || b.names.firstNorm {
 		l.attentionNorm = b.loadNorm(named(b.names.attentionNorm))
