@@ -66,8 +66,8 @@ func (m *Model) loadALiBi() {
 	}
 	most := m.description.longest - 1
 	table := attn.BHLD(make([]float32, m.heads*(2*most+1)), 1, m.heads, 1, 2*most+1)
-	for head, slope := range alibiSlopes(m.heads) {
-		row := table.Row(0, head, 0)
+	for i, slope := range alibiSlopes(m.heads) {
+		row := table.Row(0, i, 0)
 		for d := range most + 1 {
 			row[most+d] = -slope * float32(d)
 			row[most-d] = row[most+d]

@@ -29,8 +29,8 @@ func (m *mixture) check() error {
 	return nil
 }
 
-// has reports whether a layer has experts.
-func (m *mixture) has(layer int) bool { return m.every > 0 && layer%m.every == 1 }
+// has reports whether layer i has experts.
+func (m *mixture) has(i int) bool { return m.every > 0 && i%m.every == 1 }
 
 // experts are the networks of a layer.
 type experts struct {

@@ -22,15 +22,15 @@ type template struct {
 // pairPart is a token, or the place of the first or the second text, and its segment in the model.
 type pairPart struct{ token, segment int }
 
-// number is a token or a segment in a template: not negative, and an int32.
-type number int
+// templateNumber is a token or a segment in a template: not negative, and an int32.
+type templateNumber int
 
-func (n *number) UnmarshalJSON(data []byte) error {
+func (n *templateNumber) UnmarshalJSON(data []byte) error {
 	i, err := strconv.ParseInt(string(data), 10, 32)
 	if err != nil || i < 0 {
 		return fmt.Errorf("a number is %s, want 0 to %d", strictjson.Short(data), math.MaxInt32)
 	}
-	*n = number(i)
+	*n = templateNumber(i)
 	return nil
 }
 
@@ -86,7 +86,7 @@ type pairFile struct {
 }
 
 // nameAndID is a list of both.
-type nameAndID struct{ id number }
+type nameAndID struct{ id templateNumber }
 
 func (n *nameAndID) UnmarshalJSON(data []byte) error {
 	var list []json.RawMessage
@@ -128,9 +128,9 @@ type templateFile struct {
 	Single  []templatePart  `json:"single"`
 	Pair    json.RawMessage `json:"pair"` // of two texts, which few programs use
 	Special map[string]struct {
-		ID     string   `json:"id"`
-		IDs    []number `json:"ids"`
-		Tokens []string `json:"tokens"`
+		ID     string           `json:"id"`
+		IDs    []templateNumber `json:"ids"`
+		Tokens []string         `json:"tokens"`
 	} `json:"special_tokens"`
 }
 
@@ -141,8 +141,8 @@ type templatePart struct {
 }
 
 type templateItem struct {
-	ID   string `json:"id"`
-	Type number `json:"type_id"` // of the model's segment embeddings
+	ID   string         `json:"id"`
+	Type templateNumber `json:"type_id"` // of the model's segment embeddings
 }
 
 // UnmarshalJSON reads keys that are not in lower case.
