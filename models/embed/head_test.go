@@ -52,7 +52,7 @@ func headTests() map[string]headTest {
 		}, func(w numbers, rows [][]float64) []float64 {
 			x := w.linear("head.dense", meanOf(rows))
 			for i := range x {
-				x[i] = geluOf(x[i])
+				x[i] = siluOf(x[i])
 			}
 			return w.linear("classifier", w.layerNorm("head.norm", x, 1e-5))
 		}},

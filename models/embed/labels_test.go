@@ -257,7 +257,7 @@ func labelRow(kind string, w numbers, x []float64) []float64 {
 	if kind == "modernbert" {
 		x = w.linear("head.dense", x)
 		for i := range x {
-			x[i] = geluOf(x[i])
+			x[i] = siluOf(x[i])
 		}
 		x = w.layerNorm("head.norm", x, 1e-5)
 	}

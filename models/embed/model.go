@@ -54,7 +54,7 @@ const configJSON = "config.json"
 var modelKinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
-	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3, "t5": readT5,
+	"nomic_bert": readNomic, "new": readGTE, "gte": readGTE, "qwen3": readQwen3, "t5": readT5,
 	"deberta-v2": readDeBERTa, "gemma3_text": readGemma,
 }
 

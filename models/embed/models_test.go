@@ -340,7 +340,8 @@ func kindTests() []kindTest {
 	delete(shapes, "model.layers.0.attn_norm.weight")
 	add(kindTest{"modernbert", base(map[string]any{"num_hidden_layers": 4, "local_attention": 6,
 		"max_position_embeddings": 20, "norm_eps": 1e-5, "global_rope_theta": 160000.0,
-		"local_rope_theta": 10000.0, "global_attn_every_n_layers": 3}), shapes,
+		"local_rope_theta": 10000.0, "global_attn_every_n_layers": 3,
+		"classifier_activation": "silu"}), shapes,
 		func(w numbers, ids, _ []int) (x [][]float64) {
 			e := bertLike(w, 1e-5)
 			e.layers, e.at, e.qkv, e.out, e.preNorm = 4, mat, "attn.Wqkv", "attn.Wo", true
@@ -592,5 +593,43 @@ func TestNewerKeys(t *testing.T) {
 			continue
 		}
 		checkKind(t, &k, texts)
+	}
+}
+
+// TestPublishedConfigs reads configs with the keys that published models have.
+func TestPublishedConfigs(t *testing.T) {
+	training := map[string]any{"attention_probs_dropout_prob": 0.1, "classifier_dropout": nil,
+		"hidden_dropout_prob": 0.1, "initializer_range": 0.02, "torch_dtype": "float32",
+		"transformers_version": "4.44.2", "matryoshka_dimensions": []int{8}}
+	for name, c := range map[string]struct {
+		kind string
+		more map[string]any
+	}{
+		"Arctic Embed L 2": {"xlm-roberta", map[string]any{"architectures": []string{"XLMRobertaModel"},
+			"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "output_past": true,
+			"layer_norm_eps": 1e-5, "position_embedding_type": "absolute", "use_cache": true}},
+		"Granite Embedding 30M": {"roberta", map[string]any{"architectures": []string{"RobertaModel"},
+			"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "layer_norm_eps": 1e-12,
+			"position_embedding_type": "absolute", "gradient_checkpointing": false, "use_cache": true}},
+		"Granite Embedding 97M R2": {"modernbert", map[string]any{"hidden_activation": "silu",
+			"architectures": []string{"ModernBertModel"}, "classifier_activation": "gelu"}},
+		"Arctic Embed M 2": {"new", map[string]any{"architectures": []string{"GteModel"},
+			"model_type": "gte", "auto_map": map[string]any{"AutoModel": "modeling.GteModel"},
+			"layer_norm_type": "layer_norm", "logn_attention_clip1": false, "pad_token_id": 1,
+			"logn_attention_scale": false, "rope_scaling": nil, "rope_theta": 160000,
+			"unpad_inputs": "true", "use_memory_efficient_attention": "true"}},
+	} {
+		k := kindNamed(t, c.kind)
+		k.config = maps.Clone(k.config)
+		maps.Copy(k.config, training)
+		maps.Copy(k.config, c.more)
+		path, _ := writeKind(t, &k, safetensors.F32)
+		m, err := Open(path, Options{Workers: 1})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		mustEncode(t, m, "cat")
+		_ = m.Close()
 	}
 }

@@ -18,9 +18,9 @@ var modernNames = names{
 	head: modernHead, tokenHead: modernHead,
 }
 
-// modernHead is the head for texts and for tokens.
+// modernHead is the head for texts and for tokens. classifier_activation names its activation.
 var modernHead = headNames{dense: "head.dense", norm: "head.norm", out: "classifier",
-	activation: nn.GELU, noBias: true}
+	noBias: true}
 
 // modernIdle are keys without effect: settings of training and of implementations.
 var modernIdle = strictjson.Idle{
@@ -64,10 +64,9 @@ func readModernBERT(l *weights.Loader, kind string) *description {
 	l.Check(configJSON, d.check(keys))
 	l.Check(configJSON, weights.Sizes([]string{"global_attn_every_n_layers", "local_attention"},
 		c.Every, c.Local))
-	if c.HeadOf != c.Activation {
-		l.Check(configJSON, fmt.Errorf("classifier_activation is %q, want the layers' activation, %q",
-			c.HeadOf, c.Activation))
-	}
+	ofHead, err := activationOf("classifier_activation", c.HeadOf)
+	l.Check(configJSON, err)
+	d.names.head.activation, d.names.tokenHead.activation = ofHead, ofHead
 	if c.Pooling != "cls" && c.Pooling != "mean" {
 		l.Check(configJSON, fmt.Errorf("classifier_pooling is %q, want cls or mean", c.Pooling))
 	}
