@@ -56,6 +56,11 @@ func (n *namedTokens) all() []named {
 	return slices.DeleteFunc(list, func(n named) bool { return n.token.Content == "" })
 }
 
+// ofImages reports whether a key of some models names a token.
+func (n *namedTokens) ofImages(text string) bool {
+	return slices.ContainsFunc(n.ofModel, func(of named) bool { return of.token.Content == text })
+}
+
 // findOfModel finds tokens that a file names by keys of some models, such as boi_token for the
 // beginning of an image, and returns idle with these keys.
 func (n *namedTokens) findOfModel(l *weights.Loader, file string,

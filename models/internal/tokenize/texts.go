@@ -44,10 +44,21 @@ func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
 	return t
 }
 
-// checkRows refuses tokens that texts may have but that have no row in the model's table.
+// checkRows refuses tokens that texts may have but that have no row in the model's table. A token of
+// images, which tokenizer_config.json names by a key such as image_token, may lack one, as in Gemma:
+// a text with it is an error.
 func checkRows(l *weights.Loader, t *Texts) {
 	outside := func(id int) bool { return id < 0 || id >= t.size }
-	for _, last := range []addedToken{t.last, t.lastAdded} {
+	lastAdded := t.lastAdded
+	if outside(lastAdded.ID) && readConfig(l).ofImages(lastAdded.Content) {
+		lastAdded = addedToken{}
+		for text, id := range t.addedIDs {
+			if id >= lastAdded.ID && text != t.lastAdded.Content {
+				lastAdded = addedToken{ID: id, Content: text}
+			}
+		}
+	}
+	for _, last := range []addedToken{t.last, lastAdded} {
 		if outside(last.ID) {
 			l.Check(cmp.Or(last.from, t.file), fmt.Errorf("token %q has number %d, want 0 to %d by "+
 				"vocab_size of config.json, %d", last.Content, last.ID, t.size-1, t.size))

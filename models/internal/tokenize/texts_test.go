@@ -92,6 +92,14 @@ func TestRowsOfTokens(t *testing.T) {
 		if l.Err == nil || !strings.Contains(l.Err.Error(), want) {
 			t.Errorf("%s with an added token: error %v, want %s", kind, l.Err, want)
 		}
+		more[tokenizerConfigJSON] = `{'image_token': 'more', ` + more[tokenizerConfigJSON][1:]
+		l = loaderOf(t, more)
+		texts := ReadTexts(l, 10, 0, 20)
+		if l.Err != nil {
+			t.Errorf("%s with a token of images: %v", kind, l.Err)
+		} else if _, err := texts.Encode("more"); err == nil {
+			t.Errorf("%s: a text has a token of images without a row", kind)
+		}
 		if l = loaderOf(t, more); ReadTexts(l, 11, 0, 20) == nil || l.Err != nil {
 			t.Errorf("%s with as many rows: %v", kind, l.Err)
 		}
