@@ -44,9 +44,9 @@ func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
 	return t
 }
 
-// checkRows refuses tokens that texts may have but that have no row in the model's table. A token of
-// images, which tokenizer_config.json names by a key such as image_token, may lack one, as in Gemma:
-// a text with it is an error.
+// checkRows refuses tokens that texts may have but that have no row in the model's table. A token
+// that tokenizer_config.json names by a key such as image_token may lack one, as in Gemma: a text
+// with it is an error.
 func checkRows(l *weights.Loader, t *Texts) {
 	outside := func(id int) bool { return id < 0 || id >= t.size }
 	lastAdded := t.lastAdded
