@@ -186,6 +186,9 @@ func (r *reading) readAll(check func(m *Model, text int, read *tokenize.Read) er
 				len(read.Tokens)+read.Left, len(read.Tokens))
 		}
 		call.Tokens += len(r.reads[i].Tokens)
+		if err != nil && r.pairs == textAndHypothesis {
+			return fmt.Errorf("embed: with label %d the hypothesis is %q: %w", i, r.inputs[i], err)
+		}
 		if err != nil {
 			if call.Places != nil {
 				i = call.Places[i]
@@ -206,9 +209,6 @@ func (r *reading) Work(part int) {
 		case textAndHypothesis:
 			r.reads[i], r.errs[i] = r.texts.PairFirst(r.prepareText("", r.before),
 				r.prepareText("", r.inputs[i]))
-			if err := r.errs[i]; err != nil {
-				r.errs[i] = fmt.Errorf("with label %d the hypothesis is %q: %w", i, r.inputs[i], err)
-			}
 		default:
 			longest := cmp.Or(r.within, r.texts.Longest())
 			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepareText(r.before, r.inputs[i]), longest)

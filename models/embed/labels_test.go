@@ -195,7 +195,7 @@ func TestLabelsMisuse(t *testing.T) {
 		{zero(three, "a", ""), "there are no labels"},
 		{zero(three, "cat", strings.Repeat("un ", 17)+"{}", "b"),
 			`un b": it has 18 tokens, want at most 16, which leave room for a token of the text`},
-		{short, `with label 0 the hypothesis is "b": pairs have at most 3 tokens, want at least 5, with 3 `},
+		{short, `embed: with label 0 the hypothesis is "b": pairs have at most 3 tokens, want at least 5, with 3 `},
 		{zero(open(map[string]any{"0": "a", "1": "b"}), "a", "", "b"), "begins with entail"},
 		{zero(open(map[string]any{"0": "entailed", "1": "Entail"}), "a", "", "b"), "labels 0 and 1"},
 		{zero(open(map[string]any{"0": "entailment"}), "a", "", "b"), "the only label"},
