@@ -101,7 +101,7 @@ func setNearRowsKernel() {
 	MOVQ(dst, to)
 	MOVQ(orders, from)
 	eachVector(n, func(mask reg.VecVirtual) {
-		storeLanes(inOrder(table, from, 0, shifts), mask, Mem{Base: to})
+		storeLanes(gatherOrdered(table, from, 0, shifts), mask, Mem{Base: to})
 	}, func() {
 		ADDQ(imm(vector), to)
 		ADDQ(imm(lanes*orderBytes), from)
@@ -126,7 +126,7 @@ func addNearColumnsKernel() {
 	Label("square")
 	var keys [lanes]reg.VecVirtual
 	for k := range keys {
-		keys[k] = inOrder(table, orders, k, shifts)
+		keys[k] = gatherOrdered(table, orders, k, shifts)
 		LEAQ(Mem{Base: table, Index: pitch, Scale: 4}, table)
 	}
 	MOVQ(dst, to)
@@ -154,8 +154,8 @@ const orderBytes = 8
 
 func shiftOfLane() Mem { return wordTable("shiftOfLane", 0, 4, 8, 12, 16, 20, 24, 28) }
 
-// inOrder returns the numbers of a table at the indices of order i.
-func inOrder(table, orders reg.GPVirtual, i int, shifts reg.VecVirtual) (v reg.VecVirtual) {
+// gatherOrdered returns the numbers of a table at the indices of order i.
+func gatherOrdered(table, orders reg.GPVirtual, i int, shifts reg.VecVirtual) (v reg.VecVirtual) {
 	first := GP64()
 	v = YMM()
 	MOVL(Mem{Base: orders, Disp: i * orderBytes}, first.As32())

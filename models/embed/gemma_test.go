@@ -110,7 +110,8 @@ func gemmaFile(t *testing.T) (*gguftest.File, numbers) {
 		at + "block_count": uint32(3), at + "context_length": uint32(20),
 		at + "embedding_length": uint32(wide), at + "feed_forward_length": uint32(inner),
 		at + "attention.head_count": uint32(gemmaHeads), at + "attention.head_count_kv": uint32(1),
-		at + "attention.key_length": uint32(gemmaWidth), at + "attention.value_length": uint32(gemmaWidth),
+		at + "attention.key_length":             uint32(gemmaWidth),
+		at + "attention.value_length":           uint32(gemmaWidth),
 		at + "attention.layer_norm_rms_epsilon": float32(1e-6), at + "rope.freq_base": float32(2e6),
 		at + "attention.sliding_window": uint32(gemmaWindow), at + "pooling_type": uint32(1),
 		at + "dense_2_feat_in": uint32(wide), at + "dense_2_feat_out": uint32(inner),
@@ -169,7 +170,9 @@ func TestGemmaGGUF(t *testing.T) {
 		t.Errorf("largest difference %.1e, want less than 3e-6", worst)
 	}
 	for want, change := range map[string]func(f *gguftest.File){
-		"--sentence-transformers-dense-modules": func(f *gguftest.File) { takeTensor(f, "dense_2.weight") },
+		"--sentence-transformers-dense-modules": func(f *gguftest.File) {
+			takeTensor(f, "dense_2.weight")
+		},
 		"add_eos_token is false, want true": func(f *gguftest.File) {
 			f.Set("tokenizer.ggml.add_eos_token", false)
 		},
@@ -177,8 +180,12 @@ func TestGemmaGGUF(t *testing.T) {
 		"are 30 and 31, want": func(f *gguftest.File) {
 			f.Set(gemmaGGUF+".dense_3_feat_in", uint32(31))
 		},
-		"sliding_window is 0":     func(f *gguftest.File) { f.Set(gemmaGGUF+".attention.sliding_window", uint32(0)) },
-		"value_length is 9, want": func(f *gguftest.File) { f.Set(gemmaGGUF+".attention.value_length", uint32(9)) },
+		"sliding_window is 0": func(f *gguftest.File) {
+			f.Set(gemmaGGUF+".attention.sliding_window", uint32(0))
+		},
+		"value_length is 9, want": func(f *gguftest.File) {
+			f.Set(gemmaGGUF+".attention.value_length", uint32(9))
+		},
 	} {
 		f, _ := gemmaFile(t)
 		change(f)

@@ -48,18 +48,18 @@ func (b *builder) loadExperts(at string) *experts {
 	}
 	x := &experts{router: b.Linear(attn.F32, h, false,
 		weights.Part{Name: b.at + at + "mlp.router.layer", Out: n})}
-	first := b.Tensor(b.at+at+"mlp.experts.mlp.w1", n*f, h)
-	second := b.Tensor(b.at+at+"mlp.experts.mlp.w2", n*f, h)
+	up, down := b.at+at+"mlp.experts.mlp.w1", b.at+at+"mlp.experts.mlp.w2"
+	first, second := b.Tensor(up, n*f, h), b.Tensor(down, n*f, h)
 	bias := b.Tensor(b.at+at+"mlp.experts.bias", h)
 	for e := 0; e < n && b.Err == nil; e++ {
-		x.up = append(x.up, b.Pack(kind, first[e*f*h:][:f*h], h, f).Matrix)
+		x.up = append(x.up, b.Pack(kind, up, first[e*f*h:][:f*h], h, f).Matrix)
 		rows := make([]float32, h*f) // the file has a row for each input
 		for i := range f {
 			for j, w := range second[(e*f+i)*h:][:h] {
 				rows[j*f+i] = w
 			}
 		}
-		x.down = append(x.down, b.Pack(kind, rows, f, h).Matrix)
+		x.down = append(x.down, b.Pack(kind, down, rows, f, h).Matrix)
 	}
 	x.bias = attn.Tensor{Data: bias, B: 1, H: 1, L: 1, D: h, SB: h, SH: h, SL: h}
 	return x

@@ -18,7 +18,8 @@ func (y *Products) MultiplySeen(cpu *tuning.Row, visible []uint64, weights []flo
 	}
 }
 
-// Softmax is floats.Softmax with weights in bfloat16, of which l is the sum. before is memory for l.
+// Softmax is floats.Softmax with weights in bfloat16, of which l is the sum. before is memory for
+// l.
 func Softmax(cpu *tuning.Row, s, m, l, alpha, before []float32, visible []uint64, rows int,
 	c float32) (masked bool) {
 	copy(before[:rows], l)
