@@ -66,7 +66,7 @@ func (s *Sizes) checkKind() error {
 		n    int
 	}{{"Labels", s.Labels}, {"TokenLabels", s.TokenLabels}, {"TokenDimensions", s.TokenDimensions}} {
 		if of.n < 0 || of.n > 1<<16 {
-			return fmt.Errorf("Sizes.%s is %d, want 0 to %d", of.name, of.n, 1<<16)
+			return fmt.Errorf("%s is %d, want 0 to %d", "Sizes."+of.name, of.n, 1<<16)
 		}
 		heads += min(of.n, 1)
 	}

@@ -956,11 +956,11 @@ func (f *configFile) proportion(c *config) error {
 	if s.Type != proportional && part == 1 {
 		return nil
 	}
-	pairs := int(part * float64(c.Rotated) / 2)
-	if s.Type != proportional || !(part > 0 && part <= 1) || pairs < 1 {
+	turned := int(part * float64(c.Rotated) / 2)
+	if s.Type != proportional || !(part > 0 && part <= 1) || turned < 1 {
 		return fmt.Errorf("partial_rotary_factor is %v and rope_type %q, want a part of "+
 			"global_head_dim, %d, and %s", part, s.Type, c.Rotated, proportional)
 	}
-	s.Turned = pairs
+	s.Turned = turned
 	return nil
 }
