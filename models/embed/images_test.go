@@ -289,8 +289,8 @@ func TestPicturesKeepTheirShapes(t *testing.T) {
 			}
 		}
 		long := []image.Image{pictures[0], image.NewGray(image.Rect(0, 0, 1<<14, 1))}
-		const want = "embed: images[1] is of 16384 × 1 pixels: patch_size is 4, which makes 4 × 69632 " +
-			"patches of pictures, want 1 to 65536"
+		const want = "embed: images[1] is of 16384 × 1 pixels: crop_size and size make pictures of 17 × " +
+			"278528, which are 4 × 69632 patches of patch_size 4, want 1 to 65536 patches"
 		if _, err := m.EncodeImages(long); err == nil || !strings.HasPrefix(err.Error(), want) ||
 			!errors.Is(err, attn.ErrOption) {
 			t.Errorf("%v, want %s", err, want)
@@ -656,7 +656,6 @@ func TestRefusedImageConfigs(t *testing.T) {
 			{"c", "", "problem_type", "x", `problem_type is "x"`}}},
 		{dino, []change{{"p", "", "crop_size", map[string]any{"height": 12, "width": 3},
 			"preprocessor_config.json: crop_size and size make pictures of 12 × 3, which are 3 × 0 patches"},
-			{"p", "", "do_center_crop", false, "/preprocessor_config.json: do_center_crop is false"},
 			{"c", "", "mlp_ratio", -1, "mlp_ratio is -1"},
 			{"c", "", "num_register_tokens", 0, "num_register_tokens is 0"},
 			{"c", "", "image_size", []int{12, 16}, "want a square"},

@@ -167,15 +167,16 @@ func TestFurtherLogits(t *testing.T) {
 			defer e.close()
 			answer := furtherAnswer(t, m, s)
 			compared := 0
-			e.guesser.change = func(j *job, i int, token int32) int32 {
+			e.guesser.change = func(j *job, i int, _ int32) int32 {
 				want := r.furtherLogits(narrow(j.tokens), narrow(j.guesses))
 				if got := distanceTo(e.guesser.logits[:m.Vocab], want); !(got < 1e-4) {
 					t.Errorf("after %d tokens guess %d differs by %v of its deviation", len(j.tokens), i, got)
 				}
+				right := int32(answer[len(j.tokens)+len(j.guesses)])
 				if compared++; compared%5 == 0 {
-					return (token + 1) % 20
+					return (right + 1) % 20
 				}
-				return int32(answer[len(j.tokens)+len(j.guesses)])
+				return right
 			}
 			e.queue(&call{prompt: archPrompt[:7], most: 12, choose: greedy})
 			must(t, e.answer())
