@@ -267,7 +267,7 @@ func TestNmt(t *testing.T) {
 func TestPairs(t *testing.T) {
 	bert := `{'model': {'type': 'WordPiece', 'vocab': {'[UNK]': 0, 'a': 4, 'b': 5}},
 		'pre_tokenizer': {'type': 'BertPreTokenizer'}, 'post_processor': %s}`
-	item := func(kind, id string, segment int) string {
+	item := func(kind, id string, segment int64) string {
 		return fmt.Sprintf(`{'%s': {'id': '%s', 'type_id': %d}}`, kind, id, segment)
 	}
 	single := `'single': [` + item("SpecialToken", "[C]", 0) + `,` + item("Sequence", "A", 0) + `],
