@@ -289,8 +289,8 @@ func TestPicturesKeepTheirShapes(t *testing.T) {
 			}
 		}
 		long := []image.Image{pictures[0], image.NewGray(image.Rect(0, 0, 1<<14, 1))}
-		const want = "embed: images[1] is of 16384 × 1 pixels: crop_size and size make pictures of 17 × " +
-			"278528, which are 4 × 69632 patches of patch_size 4, want 1 to 65536 patches"
+		const want = "embed: images[1] is of 16384 × 1 pixels: crop_size and size make pictures of 17 " +
+			"× 278528, which are 4 × 69632 patches of patch_size 4, want 1 to 65536 patches"
 		if _, err := m.EncodeImages(long); err == nil || !strings.HasPrefix(err.Error(), want) ||
 			!errors.Is(err, attn.ErrOption) {
 			t.Errorf("%v, want %s", err, want)
