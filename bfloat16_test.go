@@ -171,6 +171,9 @@ func TestBFloat16OfLatentTokens(t *testing.T) {
 			for range budget(40) {
 				anyTuning(t, r)
 				s := anyTypedShape(r)
+				if r.IntN(2) == 0 { // few rows over keys of whole groups
+					s.lq, s.d = 1+r.IntN(2), 32*(1+r.IntN(3))
+				}
 				s.dv = 1 + r.IntN(s.d)
 				p := bfloat16Problem(r, s)
 				p.v = firstOf(p.k, s.dv)

@@ -20,7 +20,7 @@ type pairKind struct{}
 
 func (pairKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	x, pitch, inLines := &w.pairs, kernel.RoundUp(p.d, pairs.Group)*panel, w.pairs.inLines(p, c)
-	if inLines && p.packed != nil && p.packed.K.Format == kernel.BF16 {
+	if s := p.packed; inLines && s != nil && s.K.Format == kernel.BF16 && !s.ValuesInKeys {
 		return
 	}
 	k, from, to := pairKind{}.floatKeys(w, p, c, b), b.lo/panel, (b.hi+panel-1)/panel

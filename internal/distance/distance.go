@@ -116,13 +116,17 @@ type Buckets struct {
 // before is how many distances before those of the first row others begin.
 const before = floats.DistantRows - 1
 
+// inOrder is how many buckets an order has after its first one.
+const inOrder = 7
+
 // Fit looks the buckets of a call up, for up to keys keys at once. width is how many numbers rows
 // have, pairs how many numbers the call looks up for a head.
 func (x *Buckets) Fit(of *Numbers, buckets []int32, keys, width, pairs int) {
 	more := before + keys
 	x.reach, x.more = of.reach, more
-	x.at = kernel.Grow(x.at, 2*(x.reach+more)+1)
-	at := x.at[:2*(x.reach+more)+1]
+	all := 2*(x.reach+more) + 1 + inOrder
+	x.at = kernel.Grow(x.at, all)
+	at := x.at[:all]
 	for i := range at {
 		d := min(max(i-more, 0), 2*x.reach)
 		if at[i] = int32(d); buckets != nil {
@@ -130,7 +134,7 @@ func (x *Buckets) Fit(of *Numbers, buckets []int32, keys, width, pairs int) {
 		}
 	}
 	x.orders = x.orders[:0]
-	if n := len(at) - before; of.even && width >= 8 && pairs >= 8*n {
+	if n := len(at) - inOrder; of.even && width >= 8 && pairs >= 8*n {
 		x.orders = kernel.Grow(x.orders, n)[:n]
 		floats.SetOrders(x.orders, at, width)
 	}

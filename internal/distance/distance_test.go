@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -55,5 +56,31 @@ func TestNumbers(t *testing.T) {
 	}
 	if err := x.Init(isa, &row, &none, nil, false); err != nil || x.Slide || x.Straight(0, 0) {
 		t.Errorf("with a bias: %v, %+v", err, x)
+	}
+}
+
+// Rows whose keys are all far away have the first number, or the last one.
+func TestSetFarAway(t *testing.T) {
+	const keys, width = 64, 9
+	isa := kerneltest.Tuned.ISA
+	row, none := views.Contiguous(make([]float32, width), 1, 1, 1, width), views.Tensor{}
+	for i := range row.Data {
+		row.Data[i] = float32(1 + i)
+	}
+	var x Numbers
+	var b Buckets
+	if err := x.Init(isa, &row, &none, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	b.Fit(&x, nil, keys, width, 1<<20)
+	dst := make([]float32, floats.DistantRows*keys)
+	for d := -2 * keys; d <= 2*keys; d++ {
+		b.Set(isa, &x, dst, &Tables{Query: row.Data, Width: width}, floats.DistantRows, keys, d)
+		for i, got := range dst {
+			want := row.Data[width/2+min(max(d-i/keys+i%keys, -width/2), width/2)]
+			if got != want {
+				t.Fatalf("from distance %d on, row %d, key %d: %v, want %v", d, i/keys, i%keys, got, want)
+			}
+		}
 	}
 }
