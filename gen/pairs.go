@@ -61,7 +61,7 @@ type pairProgram struct {
 	panels              Mem // stack slot: panels left
 	rows, rest          Mem // stack slots: all rows, and those left in this group
 	groups, left        Mem // stack slots: groups of inputs, and those left
-	request, requestNow Mem // stack slots: the next address to prefetch, and that of the tile at hand
+	request, requestNow Mem // stack slots: the next address to prefetch, and the current tile's
 	overwrite           Mem // stack slot: do outputs begin with 0?
 	mode, flushing      Mem // stack slots: MXCSR as it was, and as it is meanwhile
 	panelStep           Mem // stack slot: bytes between panels of lines

@@ -108,7 +108,7 @@ func nextWeights(sum reg.VecVirtual, l, before, alpha, rows reg.GPVirtual) {
 }
 
 // weighPairsAVX512Kernel is weighPairsKernel with 16 lanes: a row is four vectors. No weight is
-// below 0, and without a sign only the integers of NaN are above that of infinity.
+// below 0, and without a sign only the integers of NaN are above the integer of infinity.
 func weighPairsAVX512Kernel() {
 	TEXT("weighPairsAVX512", noSplit, "func(p, l, before, alpha *float32, rows int)")
 	p, l, before, alpha, rows := param("p"), param("l"), param("before"), param("alpha"),

@@ -33,7 +33,7 @@ const (
 //   - the signs of IQ2 and IQ3: four bits of each output for each of eight groups of four inputs,
 //     inputs x, x+1, y and y+1: y is x plus the numbers of an entry. x rises by 2 within an entry.
 //   - 16 bytes of two scales, the first one below, or 8 bytes of one scale: output c in byte c%8,
-//     those of outputs below 8 lower. IQ1_S has the bit of IQ1_M for all inputs above the scale.
+//     outputs below 8 lower. IQ1_S has the bit of IQ1_M for all inputs above the scale.
 type BookForm struct {
 	Four   bool // an entry is four numbers, not eight
 	Bits   int  // of an index
@@ -125,7 +125,7 @@ func (f *BookForm) Size() int {
 	return f.ScalesAt() + Outputs/2
 }
 
-// indices are those of 32 inputs of an output.
+// indices are the indices of 32 inputs of an output.
 type indices struct {
 	entries [8]uint16
 	signs   uint32 // one bit for each number; of IQ1_M one for each entry, set if it has less

@@ -71,7 +71,8 @@ func (x *Numbers) initBuckets(buckets []int32, n int) error {
 	return nil
 }
 
-// straightTo returns the last distance, in steps from 0, whose bucket is as far from that of 0.
+// straightTo returns the last distance, in steps from 0, whose bucket is as far from the bucket of
+// 0.
 func (x *Numbers) straightTo(buckets []int32, step int) (d int) {
 	for d+step >= -x.reach && d+step <= x.reach && int(buckets[d+step+x.reach]) == x.zero+d+step {
 		d += step
@@ -113,7 +114,7 @@ type Buckets struct {
 	reach, more int
 }
 
-// before is how many distances before those of the first row others begin.
+// before bounds how many distances earlier than the first row other rows begin.
 const before = floats.DistantRows - 1
 
 // inOrder is how many buckets an order has after its first one.

@@ -31,7 +31,7 @@ func mutatedFolders(t *testing.T) (paths []string) {
 	return paths
 }
 
-// mutants are values that take the place of one in a config.
+// mutants are values that replace a value of a config.
 var mutants = []string{"null", "true", "false", "-1", "0", "1", "2", "3", "7", "31", "1048576",
 	"2147483647", "2147483648", "1099511627776", "-4611686018427387904", "0.5", "-0.0", "1e-300",
 	"1e300", `""`, `"x"`, `"gelu"`, `"7"`, "[]", "[1, -1]", `["x"]`, "[null]", "{}", `{"0": 1}`,

@@ -24,7 +24,7 @@ type vision struct {
 
 	tensors visionTensors
 	patches weights.Linear
-	before  []float32 // rows before those of patches: the class row with its position, and registers
+	before  []float32 // rows before the patches: the class row with its position, and registers
 	table   []float32 // positions of the patches of image
 	places  []float32 // a row to add to each patch
 	head    *attentionHead

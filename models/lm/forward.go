@@ -227,7 +227,7 @@ func (r *runner) feedForward(i int) {
 	switch {
 	case l.experts == nil:
 		r.dense(&r.hidden, l)
-	case l.experts.beside != nil:
+	case l.experts.parallel != nil:
 		r.mixBeside(l)
 	default:
 		r.mix(l.experts, r.normed)

@@ -10,16 +10,16 @@ import (
 	"github.com/seed-1415985d/attn/nn"
 )
 
-// byLayer is what layers of Gemma 4 have differently from each other, and in addition to those of
-// other models. The zero value is for other models.
+// byLayer is what differs between the layers of Gemma 4, and what other models do not have. The
+// zero value is for other models.
 type byLayer struct {
 	HeadDim, KVHeads int // of layers without a window
-	// the last so many layers read the keys and values of an earlier one, whose number cachedBy is
+	// how many of the last layers read the keys and values of an earlier one, see cachedBy
 	Shared    int
 	SharedFFN int // width of the networks of these layers
 	// in layers without a window, values are the outputs of the matrix of keys
 	KeysAreValues bool
-	// each layer reads so many elements of a row that a second table has for the token; 0 for none
+	// how many elements each layer reads of the token's row in a second table; 0 for none
 	Inputs int
 }
 
@@ -50,8 +50,8 @@ func (c *config) width(layer int) int {
 // cached returns how many layers keep keys and values, or states: the first ones.
 func (c *config) cached() int { return c.Layers - c.ByLayer.Shared }
 
-// cachedBy returns the layer whose keys and values a layer reads: its own, or those of the last
-// layer of its kind that keeps them.
+// cachedBy returns the layer whose keys and values a layer reads: its own, or those that the
+// last layer of its kind keeps.
 func (c *config) cachedBy(layer int) int {
 	if layer < c.cached() {
 		return layer
@@ -90,8 +90,8 @@ func (c *config) checkLayerShapes(dim, heads, shared, ffn, inputs string) error 
 	return nil
 }
 
-// unreadKeys returns patterns of the tensors of keys and values that files have for layers which
-// read those of other layers.
+// unreadKeys returns patterns of the tensors for keys and values that files have for layers that
+// share the keys and values of another layer.
 func (c *config) unreadKeys(names *tensorNames) (patterns []string) {
 	for i := c.cached(); i < c.Layers; i++ {
 		for _, name := range []string{names.k, names.v, names.kNorm} {

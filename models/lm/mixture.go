@@ -20,7 +20,7 @@ type mixture struct {
 	share           weights.Linear // its weight, the sigmoid of one output; 1 without a matrix
 	bias            []float32      // added to choose experts; nil for none
 	scales          []float32      // of each expert's weight, after all else; nil for none
-	beside          *beside        // nil if there is no other network in the layer
+	parallel        *parallelNorms // nil if there is no other network in the layer
 	expertsOfAToken int
 }
 
@@ -61,7 +61,7 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 		m.bias = b.Tensor(b.at+n.choice, e.Count)
 	}
 	if e.Beside {
-		m.beside = b.beside(n)
+		m.parallel = b.parallelNorms(n)
 	}
 	if n.expertScale != "" {
 		m.scales = b.Tensor(b.at+n.expertScale, e.Count)
@@ -190,18 +190,18 @@ func (r *runner) choose(m *mixture, rows int) {
 	}
 }
 
-// beside is the norms of a layer that adds up a network and experts, each with a norm of its inputs
-// and of its outputs.
-type beside struct {
+// parallelNorms is the norms of a layer that adds up a network and experts, each with a norm of its
+// inputs and of its outputs.
+type parallelNorms struct {
 	networkAfter, before, after []float32
 	router                      []float32 // weights of the norm of the router's inputs
 }
 
-// beside loads the norms of a layer.
-func (b *layerBuilder) beside(n *layerNames) *beside {
+// parallelNorms loads the norms of a layer.
+func (b *layerBuilder) parallelNorms(n *layerNames) *parallelNorms {
 	router := b.Tensor(b.at+n.routerScale, b.Dim)
 	scale(router, float32(1/math.Sqrt(float64(b.Dim))))
-	return &beside{b.norm(n.networkAfter, b.Dim), b.norm(n.expertsBefore, b.Dim),
+	return &parallelNorms{b.norm(n.networkAfter, b.Dim), b.norm(n.expertsBefore, b.Dim),
 		b.norm(n.expertsAfter, b.Dim), router}
 }
 
@@ -209,11 +209,11 @@ func (b *layerBuilder) beside(n *layerNames) *beside {
 func (r *runner) mixBeside(l *decoderLayer) {
 	x, m := &r.mixing, l.experts
 	r.dense(&x.common, l)
-	r.rmsNorm(&x.network, x.common, m.beside.networkAfter)
-	r.rmsNorm(&x.asked, r.x, m.beside.router)
-	r.rmsNorm(&r.normed, r.x, m.beside.before)
+	r.rmsNorm(&x.network, x.common, m.parallel.networkAfter)
+	r.rmsNorm(&x.asked, r.x, m.parallel.router)
+	r.rmsNorm(&r.normed, r.x, m.parallel.before)
 	r.mix(m, x.asked)
-	r.rmsNorm(&r.hidden, r.hidden, m.beside.after)
+	r.rmsNorm(&r.hidden, r.hidden, m.parallel.after)
 	r.add(r.hidden, x.network)
 }
 

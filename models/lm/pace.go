@@ -68,7 +68,8 @@ func (p *pace) tokens(n int) float64 {
 	return all
 }
 
-// seconds returns how long a step with n guesses takes: between numbers that are known by a line.
+// seconds returns the duration of a step with n guesses. Between known durations it interpolates
+// linearly.
 func (s *paceOfSize) seconds(n, most int) float64 {
 	low, high := n, n
 	for low >= 0 && s.took[low] == 0 {

@@ -49,7 +49,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.further != nil { // its tokens grow as those of layers without a window
+	if m.further != nil { // it keeps all tokens, as layers without a window do
 		if c.pairs, err = c.newStore(m.further.model, s, 0, sizes.full); err != nil {
 			return nil, err
 		}

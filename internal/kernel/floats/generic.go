@@ -330,7 +330,7 @@ const DistantRows = 16
 //
 //	dst_rj = dst_rj + table_(r·stride + j·pitch + index_(DistantRows−1 − r + j))
 //
-// Rows of dst are Block apart; those of the table, of width numbers, are for rows or for keys:
+// Rows of dst are Block apart. Rows of the table, of width numbers, are for rows or for keys:
 // pitch or stride is 0.
 type Distant struct {
 	Dst, Table                    []float32
