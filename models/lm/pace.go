@@ -6,12 +6,12 @@ import (
 )
 
 // pace decides how many tokens are worth guessing in a step: as many as give the most tokens a
-// second, by how often guesses were right and how long steps took. Now and then it tries another
-// number. Answers do not depend on it.
+// second, by how often guesses were right and how long steps took. It knows all answers of a model,
+// and begins with estimates. Answers do not depend on it.
 type pace struct {
 	most   int
 	steady bool                 // always most guesses, in tests
-	wrong  [mostFurther]float64 // parts of the guesses with this number, after right ones,
+	right  [mostFurther]float64 // parts of the guesses with this number, after right ones,
 	seen   [mostFurther]int     // of so many of the last guesses
 	sizes  [8]paceOfSize        // for 1, 2, up to 4, up to 8 … jobs in a step
 }
@@ -20,17 +20,27 @@ type pace struct {
 type paceOfSize struct {
 	steps int
 	took  [mostFurther + 1]float64 // seconds of a step with so many guesses; 0 if unknown
+	noted [mostFurther + 1]int     // so many of these
 	last  [mostFurther + 1]int     // the step before which that was chosen last
+	each  float64                  // estimate of how much longer a guess makes a step
+	spare float64                  // seconds that steps with other numbers may lose
+	tried int                      // the last step with another number
 }
 
-// Another number is tried in one step of some, more often as long as any is unknown.
 const (
-	triesSoon = 4
-	triesLate = 32
+	usuallyRight = 0.7      // the estimate for guesses of which few were seen,
+	usualWeight  = 2        // which counts as so many guesses
+	seenAtMost   = 48       // guesses that count
+	notedAtMost  = 4        // steps that count
+	triesEvery   = 4        // another number is tried in one of so many steps at most,
+	lossAtMost   = 1. / 100 // and may lose this part of the time
 )
 
 func (p *pace) of(jobs int) *paceOfSize {
-	return &p.sizes[min(bits.Len(uint(max(jobs, 1)-1)), len(p.sizes)-1)]
+	class := bits.Len(uint(max(jobs, 1) - 1))
+	s := &p.sizes[min(class, len(p.sizes)-1)]
+	s.each = min(0.1+0.05*float64(jobs), 1)
+	return s
 }
 
 // choose returns the number of guesses for each job of a step.
@@ -38,74 +48,99 @@ func (p *pace) choose(jobs int) int {
 	if p.steady {
 		return p.most
 	}
-	s, best, oldest := p.of(jobs), p.most, 0
-	tries := triesLate
+	s, best := p.of(jobs), 0
 	for n := range p.most + 1 {
-		if s.last[n] < s.last[oldest] {
-			oldest = n
-		}
-		if s.took[n] == 0 {
-			tries = triesSoon
-		}
-		if p.tokens(n)*s.seconds(best, p.most) > p.tokens(best)*s.seconds(n, p.most) {
+		if p.tokens(n)*s.seconds(best) > p.tokens(best)*s.seconds(n) {
 			best = n
 		}
 	}
-	if s.steps++; s.steps%tries == 0 {
-		best = oldest
+	s.steps++
+	if s.took[0] == 0 {
+		best = 0
+	} else if other := p.other(s, best); s.steps >= s.tried+triesEvery {
+		// Its tokens would take less time at the best rate.
+		loss := s.seconds(other) - p.tokens(other)*s.seconds(best)/p.tokens(best)
+		if loss <= s.spare {
+			s.spare, s.tried, best = s.spare-loss, s.steps, other
+		}
 	}
 	s.last[best] = s.steps
 	return best
 }
 
+// other returns the number that may be tried next: a neighbour of the best one, or 0, whose
+// duration says most about the others. It is the one that was chosen longest ago.
+func (p *pace) other(s *paceOfSize, best int) int {
+	other := -1
+	for _, n := range [...]int{best + 1, best - 1, 0} {
+		if n >= 0 && n <= p.most && n != best && (other < 0 || s.last[n] < s.last[other]) {
+			other = n
+		}
+	}
+	return other
+}
+
 // tokens returns how many tokens a step with n guesses gives on average.
 func (p *pace) tokens(n int) float64 {
-	all, part := 1.0, 1.0
-	for _, wrong := range p.wrong[:n] {
-		part *= 1 - wrong
+	all, part, estimate := 1.0, 1.0, usuallyRight
+	for i, right := range p.right[:n] {
+		// few guesses with a high number are seen: it is estimated by the number before
+		seen := float64(p.seen[i])
+		estimate = (estimate*usualWeight + right*seen) / (usualWeight + seen)
+		part *= estimate
 		all += part
 	}
 	return all
 }
 
 // seconds returns the duration of a step with n guesses. Between known durations it interpolates
-// linearly.
-func (s *paceOfSize) seconds(n, most int) float64 {
+// linearly, and it estimates what is before the first and after the last.
+func (s *paceOfSize) seconds(n int) float64 {
 	low, high := n, n
 	for low >= 0 && s.took[low] == 0 {
 		low--
 	}
-	for high <= most && s.took[high] == 0 {
+	for high < len(s.took) && s.took[high] == 0 {
 		high++
 	}
+	ratio := func(known int) float64 {
+		return (1 + s.each*float64(n)) / (1 + s.each*float64(known))
+	}
 	switch {
-	case low < 0 && high > most:
-		return 1
+	case low < 0 && high == len(s.took):
+		return 1 + s.each*float64(n)
 	case low < 0:
-		return s.took[high]
-	case high > most || low == high:
-		return s.took[low]
+		return s.took[high] * ratio(high)
+	case high == len(s.took):
+		return s.took[low] * ratio(low)
+	case low == high:
+		return s.took[n]
 	}
 	return s.took[low] + (s.took[high]-s.took[low])*float64(n-low)/float64(high-low)
 }
 
 // saw notes whether guess i of a job was right.
 func (p *pace) saw(i int, right bool) {
-	is := 1.0
+	is := 0.0
 	if right {
-		is = 0
+		is = 1
 	}
-	p.seen[i] = min(p.seen[i]+1, 64)
-	p.wrong[i] += (is - p.wrong[i]) / float64(p.seen[i]+1)
+	p.seen[i] = min(p.seen[i]+1, seenAtMost)
+	p.right[i] += (is - p.right[i]) / float64(p.seen[i])
 }
 
 // note notes how long a step took. What disturbs some steps counts little: times fall faster than
-// they rise.
+// they rise, and fewer guesses never take longer.
 func (p *pace) note(jobs, guesses int, took time.Duration) {
-	t := &p.of(jobs).took[guesses]
-	if now := took.Seconds(); *t == 0 {
-		*t = now
-	} else {
-		*t += (min(now, 1.05**t) - *t) / 4
+	s, now := p.of(jobs), took.Seconds()
+	s.spare += now * lossAtMost
+	s.noted[guesses] = min(s.noted[guesses]+1, notedAtMost)
+	weight := 1 / float64(s.noted[guesses])
+	if s.took[guesses] > 0 || s.took[0] > 0 {
+		now = min(now, (1+weight)*s.seconds(guesses))
+	}
+	s.took[guesses] += (now - s.took[guesses]) * weight
+	for n := range guesses {
+		s.took[n] = min(s.took[n], s.took[guesses])
 	}
 }
