@@ -22,7 +22,7 @@ type paceOfSize struct {
 	took  [mostFurther + 1]float64 // seconds of a step with so many guesses; 0 if unknown
 	noted [mostFurther + 1]int     // so many of these
 	last  [mostFurther + 1]int     // the step before which that was chosen last
-	each  float64                  // estimate of how much longer a guess makes a step
+	each  float64                  // how much longer a guess makes a step, as a part
 	spare float64                  // seconds that steps with other numbers may lose
 	tried int                      // the last step with another number
 }
@@ -31,7 +31,7 @@ const (
 	usuallyRight = 0.7      // the estimate for guesses of which few were seen,
 	usualWeight  = 2        // which counts as so many guesses
 	seenAtMost   = 48       // guesses that count
-	notedAtMost  = 4        // steps that count
+	notedAtMost  = 8        // steps that count
 	triesEvery   = 4        // another number is tried in one of so many steps at most,
 	lossAtMost   = 1. / 100 // and may lose this part of the time
 )
@@ -39,7 +39,9 @@ const (
 func (p *pace) of(jobs int) *paceOfSize {
 	class := bits.Len(uint(max(jobs, 1) - 1))
 	s := &p.sizes[min(class, len(p.sizes)-1)]
-	s.each = min(0.1+0.05*float64(jobs), 1)
+	if s.steps == 0 {
+		s.each = min(0.1+0.05*float64(jobs), 1)
+	}
 	return s
 }
 
@@ -56,7 +58,9 @@ func (p *pace) choose(jobs int) int {
 	}
 	s.steps++
 	if s.took[0] == 0 {
-		best = 0
+		if s.steps%triesEvery == 1 { // steps with prompts are not noted
+			best = 0
+		}
 	} else if other := p.other(s, best); s.steps >= s.tried+triesEvery {
 		// Its tokens would take less time at the best rate.
 		loss := s.seconds(other) - p.tokens(other)*s.seconds(best)/p.tokens(best)
@@ -93,30 +97,14 @@ func (p *pace) tokens(n int) float64 {
 	return all
 }
 
-// seconds returns the duration of a step with n guesses. Between known durations it interpolates
-// linearly, and it estimates what is before the first and after the last.
+// seconds returns the duration of a step with n guesses. It is estimated by a step without guesses
+// as long as few such steps are known.
 func (s *paceOfSize) seconds(n int) float64 {
-	low, high := n, n
-	for low >= 0 && s.took[low] == 0 {
-		low--
+	base, weight := s.took[0], float64(s.noted[n])
+	if base == 0 {
+		base = 1
 	}
-	for high < len(s.took) && s.took[high] == 0 {
-		high++
-	}
-	ratio := func(known int) float64 {
-		return (1 + s.each*float64(n)) / (1 + s.each*float64(known))
-	}
-	switch {
-	case low < 0 && high == len(s.took):
-		return 1 + s.each*float64(n)
-	case low < 0:
-		return s.took[high] * ratio(high)
-	case high == len(s.took):
-		return s.took[low] * ratio(low)
-	case low == high:
-		return s.took[n]
-	}
-	return s.took[low] + (s.took[high]-s.took[low])*float64(n-low)/float64(high-low)
+	return (base*(1+s.each*float64(n)) + s.took[n]*weight) / (1 + weight)
 }
 
 // saw notes whether guess i of a job was right.
@@ -129,17 +117,24 @@ func (p *pace) saw(i int, right bool) {
 	p.right[i] += (is - p.right[i]) / float64(p.seen[i])
 }
 
-// note notes how long a step took. What disturbs some steps counts little: times fall faster than
-// they rise, and fewer guesses never take longer.
+// note notes how long a step took. What disturbs some steps counts little: a duration rises slowly,
+// and fewer guesses never take longer.
 func (p *pace) note(jobs, guesses int, took time.Duration) {
 	s, now := p.of(jobs), took.Seconds()
+	if s.took[0] == 0 {
+		if guesses == 0 {
+			s.took[0], s.noted[0] = now, 1
+		}
+		return
+	}
 	s.spare += now * lossAtMost
 	s.noted[guesses] = min(s.noted[guesses]+1, notedAtMost)
 	weight := 1 / float64(s.noted[guesses])
-	if s.took[guesses] > 0 || s.took[0] > 0 {
-		now = min(now, (1+weight)*s.seconds(guesses))
-	}
+	now = min(now, (1.25+2*weight)*s.seconds(guesses))
 	s.took[guesses] += (now - s.took[guesses]) * weight
+	if guesses > 0 {
+		s.each += (max(now/s.took[0]-1, 0)/float64(guesses) - s.each) / 4
+	}
 	for n := range guesses {
 		s.took[n] = min(s.took[n], s.took[guesses])
 	}
