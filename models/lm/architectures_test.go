@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -246,14 +247,15 @@ var archCases = []archCase{
 	}},
 	{name: "olmo2 of GGUF", gguf: func(r *reference) *fakeGGUF { return olmoGGUF(r) }},
 	{name: "olmo3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		r.layers = 4
 		f := olmoGGUF(r)
 		f.Set("olmo2.attention.sliding_window", uint32(5))
-		f.Set("olmo2.attention.sliding_window_pattern", []bool{true, false})
+		f.Set("olmo2.attention.sliding_window_pattern", []bool{true, true, true, false})
 		f.Set("olmo2.rope.scaling.type", "yarn")
 		f.Set("olmo2.rope.scaling.factor", float32(8))
 		f.Set("olmo2.rope.scaling.original_context_length", uint32(64))
 		f.Set("olmo2.rope.scaling.attn_factor", float32(0.1*math.Log(8)+1))
-		r.windows, r.localTheta = map[int]int{0: 5}, 500
+		r.windows, r.localTheta = map[int]int{0: 5, 1: 5, 2: 5}, 500
 		r.yarn, r.factor, r.original = true, 8, 64
 		return f
 	}},
@@ -263,13 +265,7 @@ var archCases = []archCase{
 		f.config["sliding_window"], f.config["sliding_window_pattern"] = nil, 0
 		r.windows, r.unrotated = nil, ""
 	}},
-	{name: "exaone4 of GGUF", gguf: func(r *reference) *fakeGGUF {
-		f := afterGGUF(r, "exaone4", 16, 16)
-		f.Set("exaone4.attention.sliding_window", uint32(5))
-		f.Set("exaone4.attention.sliding_window_pattern", []bool{true, false})
-		r.windows, r.unrotated = map[int]int{0: 5}, "model.layers.1."
-		return f
-	}},
+	{name: "exaone4 of GGUF", gguf: func(r *reference) *fakeGGUF { return exaoneGGUF(r, 4) }},
 	{name: "smollm3", folder: func(f *fake, r *reference) {
 		f.config["model_type"], f.config["no_rope_layer_interval"] = "smollm3", 2
 		f.config["use_sliding_window"], f.config["tie_word_embeddings"] = false, false
@@ -482,6 +478,7 @@ var archCases = []archCase{
 	{name: "granitehybrid of GGUF with experts", gguf: func(r *reference) *fakeGGUF {
 		f := moeGGUF(r, "granitehybrid", "Q8_0", func(*fakeGGUF) {})
 		f.pair()
+		f.addMamba(r)
 		for key, value := range map[string]any{"feed_forward_length": uint32(32),
 			"expert_shared_feed_forward_length": uint32(96), "expert_feed_forward_length": nil,
 			"embedding_scale": float32(12), "attention.scale": float32(0.25),
@@ -575,12 +572,23 @@ func exaoneFolder(f *fake, r *reference) {
 	r.after, r.windows, r.unrotated = true, map[int]int{0: 5}, "model.layers.1."
 }
 
+// exaoneGGUF has a window and rotations in all layers except the last of each four.
+func exaoneGGUF(r *reference, layers int) *fakeGGUF {
+	r.layers, r.windows, r.unrotated = layers, map[int]int{0: 5, 1: 5, 2: 5}, "model.layers.3."
+	f := afterGGUF(r, "exaone4", 16, 16)
+	f.Set("exaone4.attention.sliding_window", uint32(5))
+	f.Set("exaone4.attention.sliding_window_pattern",
+		slices.Repeat([]bool{true, true, true, false}, layers/4))
+	return f
+}
+
 func olmoGGUF(r *reference) *fakeGGUF { return afterGGUF(r, "olmo2", 64, 32) }
 
 // afterGGUF has no norms before attention and networks, and norms of queries and keys of a size.
 func afterGGUF(r *reference, kind string, queries, keys int) *fakeGGUF {
-	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
-	for i, at := range []string{"model.layers.0.", "model.layers.1."} {
+	f := newShapedGGUF(ggufShape{r.layers, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
+	for i := range r.layers {
+		at := fmt.Sprintf("model.layers.%d.", i)
 		delete(f.tensors, at+"input_layernorm.weight")
 		delete(f.tensors, at+"pre_feedforward_layernorm.weight")
 		f.without(fmt.Sprintf("blk.%d.attn_norm.weight", i), fmt.Sprintf("blk.%d.ffn_norm.weight", i))
@@ -814,6 +822,12 @@ func mambaFolder(f *fake, r *reference) {
 
 func mambaGGUF(r *reference) *fakeGGUF {
 	f := graniteOf(r, "granitehybrid")
+	f.addMamba(r)
+	return f
+}
+
+// addMamba makes the first layer of a GGUF file one of Mamba.
+func (f *fakeGGUF) addMamba(r *reference) {
 	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
 		"blk.0.attn_output.weight")
 	const at = "model.layers.0.mamba."
@@ -844,7 +858,6 @@ func mambaGGUF(r *reference) *fakeGGUF {
 		f.Set("granitehybrid.ssm."+key, value)
 	}
 	r.negated = true
-	return f
 }
 
 // graniteMoEFolder has experts, and a network that all tokens use.
@@ -1188,10 +1201,10 @@ func interlace(f *fake) {
 
 // statesGGUF has states in the first layer.
 func statesGGUF(f *fakeGGUF, r *reference, kind string) {
-	at := "model.layers.0.linear_attn."
+	at, key := "model.layers.0.linear_attn.", cmp.Or(r.stateKey, 16)
 	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
 		"blk.0.attn_output.weight", "blk.1.attn_q.weight")
-	for name, out := range map[string]int{"in_proj_qkv": 192, "in_proj_z": 128, "in_proj_b": 4,
+	for name, out := range map[string]int{"in_proj_qkv": 4*key + 128, "in_proj_z": 128, "in_proj_b": 4,
 		"in_proj_a": 4, "out_proj": 64} {
 		in := 64
 		if name == "out_proj" {
@@ -1199,7 +1212,7 @@ func statesGGUF(f *fakeGGUF, r *reference, kind string) {
 		}
 		f.tensor(at+name+".weight", one("Q8_0"), out, in)
 	}
-	f.tensor(at+"conv1d.weight", one("F32"), 192, 4)
+	f.tensor(at+"conv1d.weight", one("F32"), 4*key+128, 4)
 	f.tensor(at+"A_log", one("F32"), 4)
 	f.tensor(at+"dt_bias", one("F32"), 4)
 	f.tensor(at+"norm.weight", one("F32"), 32)
@@ -1219,7 +1232,7 @@ func statesGGUF(f *fakeGGUF, r *reference, kind string) {
 	f.tensors[at+"A_log"] = decays
 	f.setData("blk.0.ssm_a", decays.data)
 	for key, value := range map[string]uint32{"ssm.conv_kernel": 4, "ssm.inner_size": 128,
-		"ssm.state_size": 16, "ssm.time_step_rank": 4, "ssm.group_count": 2,
+		"ssm.state_size": uint32(key), "ssm.time_step_rank": 4, "ssm.group_count": 2,
 		"full_attention_interval": 2, "rope.dimension_count": 8, "attention.key_length": 16,
 		"attention.value_length": 16} {
 		f.Set(kind+"."+key, value)

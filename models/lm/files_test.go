@@ -35,6 +35,7 @@ var fileCases = []archCase{
 		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "qwen35", one("Q8_0"))
 		statesGGUF(f, r, "qwen35")
 		further(f, "qwen35")
+		f.Set("qwen35.rope.dimension_sections", []int32{2, 1, 1, 0})
 		f.Set("qwen35.attention.recurrent_layers", []bool{true, false, false})
 		f.Set("qwen35.attention.head_count_kv", []uint32{2, 2, 4})
 		r.tiled = true
@@ -48,12 +49,12 @@ var fileCases = []archCase{
 	{name: "qwen3next until 2026-02", gguf: func(r *reference) *fakeGGUF {
 		f := qwenNextGGUF(r)
 		qkv, z := f.tensorNamed("blk.0.attn_qkv.weight"), f.tensorNamed("blk.0.attn_gate.weight")
-		in, row := *z, len(z.Data)/z.Shape[0]
-		in.Name, in.Shape, in.Data = "blk.0.ssm_in.weight", []int{192 + 128, 64}, nil
+		in, row, key := *z, len(z.Data)/z.Shape[0], (qkv.Shape[0]-128)/4
+		in.Name, in.Shape, in.Data = "blk.0.ssm_in.weight", []int{4*key + 128 + 128, 64}, nil
 		rows := func(x *gguftest.Tensor, from, n int) []byte { return x.Data[from*row:][:n*row] }
-		for g := range 2 { // two heads of keys of 16, with two of values of 32 each
-			in.Data = slices.Concat(in.Data, rows(qkv, 16*g, 16), rows(qkv, 32+16*g, 16),
-				rows(qkv, 64+64*g, 64), rows(z, 64*g, 64))
+		for g := range 2 { // two heads of keys, with two of values of 32 each
+			in.Data = slices.Concat(in.Data, rows(qkv, key*g, key), rows(qkv, (2+g)*key, key),
+				rows(qkv, 4*key+64*g, 64), rows(z, 64*g, 64))
 		}
 		f.without(qkv.Name, "blk.0.attn_gate.weight")
 		f.Tensors = append(f.Tensors, in)

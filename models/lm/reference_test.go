@@ -40,6 +40,7 @@ type reference struct {
 	untruncated bool    // yarn's ramp
 	// of qwen3.5: heads of keys of its states. State h uses head h mod stateKeys if they are tiled
 	stateKeys int
+	stateKey  int // elements of keys that statesGGUF makes; 0: 16
 	tiled     bool
 	negated   bool // A_log is −e^A already
 	gate      bool // the output of attention is gated
