@@ -95,9 +95,10 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 			"SoftmaxRows": softmaxRows, "PageBytes": pageBytes, "PrefetchWindow": prefetchWindow},
 		"../internal/kernel/floats/choose.go": {"MaximaRows": maximaRows,
 			"MaximaDim": maximaRows*maximaSteps + lastSteps},
-		"../internal/kernel/floats/kernels_amd64.go":   {"inPlaceKeys": touchRows},
-		"../internal/kernel/integers/kernels_amd64.go": {"rotatedElements": rotatedElements},
-		"../internal/kernel/integers/rows.go":          {"Group": int8Group},
+		"../internal/kernel/floats/kernels_amd64.go": {"inPlaceKeys": touchRows},
+		"../internal/kernel/integers/kernels_amd64.go": {"leastRotated": leastRotated,
+			"mostRotated": mostRotated},
+		"../internal/kernel/integers/rows.go": {"Group": int8Group},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

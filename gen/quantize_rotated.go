@@ -8,17 +8,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Rows of 64 or 128 elements are rotated and become integers 16 at a time, a row in each lane. So
-// no pass of the rotation is within a vector, one division each yields the 16 scales and their
+// Rows of 32, 64 or 128 elements are rotated and become integers 16 at a time, a row in each lane.
+// So no pass of the rotation is within a vector, one division each yields the 16 scales and their
 // two-part reciprocals (see quantize_rows.go), and the integers come out in the order of keys in a
 // panel.
 
-// rotatedElements and twice as many are the elements of such rows.
-const rotatedElements = 64
+// leastRotated to mostRotated, powers of two, are the elements of such rows.
+const leastRotated, mostRotated = 32, 128
 
 const (
-	squareBytes  = avx512Lanes * avx512Vector                      // 16 elements of 16 rows
-	rotatedBytes = 2 * rotatedElements / avx512Lanes * squareBytes // for the longer rows
+	squareBytes  = avx512Lanes * avx512Vector              // 16 elements of 16 rows
+	rotatedBytes = mostRotated / avx512Lanes * squareBytes // for the longest rows
+
+	evenSquares = 4 // rows of so many squares are multiplied by 1/8, a power of two
 )
 
 // rotatedRows is 16 rows on their way.
@@ -31,7 +33,7 @@ type rotatedRows struct {
 	at, to, count                 reg.GPVirtual
 }
 
-// quantizeRotatedKernel rotates rows of rotatedElements, or of twice as many, and makes integers of
+// quantizeRotatedKernel rotates rows of leastRotated to mostRotated elements and makes integers of
 // them, 16 at a time of a multiple of 16. It finds their scales and, unless starts is nil, −128
 // times their sums. Where starts is nil, the integers lie as keys do in panels, else row by row. It
 // stops at 16 of which a scale needs more care. Rotated rows wait in memory until the scales of
@@ -80,7 +82,7 @@ func (k *rotatedRows) begin() {
 	SHLQ(Imm(2), k.stride)
 	SHRQ(Imm(4), k.n) // squares of a row
 	k.waiting, k.next = AllocLocal(8), AllocLocal(8)
-	rotated := AllocLocal(2*rotatedBytes + avx512Vector)
+	rotated := AllocLocal(2*rotatedBytes + avx512Vector) // two in turns
 	LEAQ(rotated.Offset(avx512Vector-1), k.at)
 	ANDQ(I32(-avx512Vector), k.at)
 	MOVQ(k.at, k.waiting)
@@ -156,9 +158,9 @@ func (k *rotatedRows) squares() {
 		}
 	}
 	k.quarters(v[:])
-	k.transposeQuarters(v[:])
 	for m := range 4 {
 		four := v[4*m:][:4]
+		k.quartersOfFour(four)
 		k.pass(four, 1)
 		k.pass(four, 2)
 		for i, v := range four { // element 4i + m
@@ -181,11 +183,7 @@ func (k *rotatedRows) quarters(v []reg.VecPhysical) {
 	var turned [avx512Lanes]reg.VecPhysical
 	for a := range 4 {
 		four := v[4*a:][:4]
-		k.pair(&four[0], &four[1], VUNPCKLPS, VUNPCKHPS) // elements 0 and 1, 2 and 3 of rows 0 and 1
-		k.pair(&four[2], &four[3], VUNPCKLPS, VUNPCKHPS) // of rows 2 and 3
-		k.pair(&four[0], &four[2], VUNPCKLPD, VUNPCKHPD) // elements 0, 1
-		k.pair(&four[1], &four[3], VUNPCKLPD, VUNPCKHPD) // elements 2, 3
-		four[1], four[2] = four[2], four[1]
+		k.unpackFour(four)
 		k.pass(four, 1)
 		k.pass(four, 2)
 		for m, v := range four {
@@ -195,17 +193,28 @@ func (k *rotatedRows) quarters(v []reg.VecPhysical) {
 	copy(v, turned[:])
 }
 
-// transposeQuarters transposes quarters of four vectors at a time.
-func (k *rotatedRows) transposeQuarters(v []reg.VecPhysical) {
-	even := func(ops ...Op) { VSHUFF32X4(Imm(0x88), ops[0], ops[1], ops[2]) }
-	odd := func(ops ...Op) { VSHUFF32X4(Imm(0xdd), ops[0], ops[1], ops[2]) }
-	for m := range 4 {
-		four := v[4*m:][:4]
-		k.pair(&four[0], &four[1], even, odd) // quarters 0 and 2, 1 and 3 of vectors 0 and 1
-		k.pair(&four[2], &four[3], even, odd)
-		k.pair(&four[0], &four[2], even, odd) // quarters 0, 2
-		k.pair(&four[1], &four[3], even, odd) // quarters 1, 3
+// evenQuarters and oddQuarters are quarters 0 and 2, and 1 and 3, of two vectors.
+func evenQuarters(ops ...Op) { VSHUFF32X4(Imm(0x88), ops[0], ops[1], ops[2]) }
+func oddQuarters(ops ...Op)  { VSHUFF32X4(Imm(0xdd), ops[0], ops[1], ops[2]) }
+
+// quartersOfFour transposes the quarters of four vectors.
+func (k *rotatedRows) quartersOfFour(v []reg.VecPhysical) {
+	k.pair(&v[0], &v[1], evenQuarters, oddQuarters) // quarters 0 and 2, 1 and 3 of vectors 0 and 1
+	k.pair(&v[2], &v[3], evenQuarters, oddQuarters)
+	k.pair(&v[0], &v[2], evenQuarters, oddQuarters) // quarters 0, 2
+	k.pair(&v[1], &v[3], evenQuarters, oddQuarters) // quarters 1, 3
+}
+
+// quartersOfTwo returns four vectors, whose lower halves are a quarter of each.
+func (k *rotatedRows) quartersOfTwo(v, w reg.VecPhysical) []reg.VecPhysical {
+	k.pair(&v, &w, evenQuarters, oddQuarters)
+	all := []reg.VecPhysical{k.take(), k.take(), k.take(), k.take()}
+	for i, from := range []reg.VecPhysical{v, w} {
+		evenQuarters(from, from, all[i])
+		oddQuarters(from, from, all[2+i])
 	}
+	k.give(v, w)
+	return all
 }
 
 // between computes the passes between squares of the next rows, and returns the largest magnitude
@@ -217,48 +226,54 @@ func (k *rotatedRows) between() (top reg.VecPhysical) {
 	}
 	MOVQ(k.next, k.to)
 	MOVQ(U32(avx512Lanes), k.count)
-	CMPQ(k.n, imm(rotatedElements/avx512Lanes))
-	JNE(LabelRef("longer"))
-	for _, squares := range []int{4, 8} {
-		loop := "between"
-		factor := reg.VecPhysical(nil)
-		if squares == 8 {
-			Label("longer")
-			factor, loop = k.take(), "betweenLonger"
-			VBROADCASTSS(f32(float32(1/math.Sqrt(2*rotatedElements))), factor)
+	for squares := leastRotated / avx512Lanes; squares*avx512Lanes <= mostRotated; squares *= 2 {
+		other := unique("between")
+		if squares*avx512Lanes < mostRotated {
+			CMPQ(k.n, imm(squares))
+			JNE(LabelRef(other))
 		}
-		v := make([]reg.VecPhysical, squares)
-		Label(loop)
-		at := func(i int) Mem { return Mem{Base: k.to, Disp: i * squareBytes} }
-		for i := range v {
-			v[i] = k.take()
-			VMOVUPS(at(i), v[i])
-		}
-		for apart := 1; apart < squares; apart *= 2 {
-			k.pass(v, apart)
-		}
-		for i, v := range v {
-			if factor != nil {
-				VMULPS(factor, v, v)
-			}
-			VMOVUPS(v, at(i))
-			VPANDD(k.absolute, v, v)
-			VPMAXUD(v, tops[i%2], tops[i%2])
-		}
-		k.give(v...)
-		ADDQ(imm(avx512Vector), k.to)
-		DECQ(k.count)
-		JNE(LabelRef(loop))
-		if factor != nil {
-			k.give(factor)
-		} else {
-			JMP(LabelRef("rotated"))
-		}
+		k.betweenSquares(squares, tops)
+		JMP(LabelRef("rotated"))
+		Label(other)
 	}
 	Label("rotated")
 	VPMAXUD(tops[1], tops[0], tops[0])
 	k.give(tops[1])
 	return tops[0]
+}
+
+// betweenSquares is between for rows of some squares: it leaves the largest magnitudes in tops.
+func (k *rotatedRows) betweenSquares(squares int, tops [2]reg.VecPhysical) {
+	loop, factor := unique("column"), reg.VecPhysical(nil)
+	if squares != evenSquares {
+		factor = k.take()
+		VBROADCASTSS(f32(float32(1/math.Sqrt(float64(squares*avx512Lanes)))), factor)
+	}
+	v := make([]reg.VecPhysical, squares)
+	Label(loop)
+	at := func(i int) Mem { return Mem{Base: k.to, Disp: i * squareBytes} }
+	for i := range v {
+		v[i] = k.take()
+		VMOVUPS(at(i), v[i])
+	}
+	for apart := 1; apart < squares; apart *= 2 {
+		k.pass(v, apart)
+	}
+	for i, v := range v {
+		if factor != nil {
+			VMULPS(factor, v, v)
+		}
+		VMOVUPS(v, at(i))
+		VPANDD(k.absolute, v, v)
+		VPMAXUD(v, tops[i%2], tops[i%2])
+	}
+	k.give(v...)
+	ADDQ(imm(avx512Vector), k.to)
+	DECQ(k.count)
+	JNE(LabelRef(loop))
+	if factor != nil {
+		k.give(factor)
+	}
 }
 
 // divide finds the scales of the largest magnitudes, and the two parts of the reciprocals.
@@ -267,7 +282,7 @@ func (k *rotatedRows) divide(top reg.VecPhysical) (r, l reg.VecPhysical) {
 	whole := unique("whole")
 	VBROADCASTSS(f32(1), one)
 	VMOVAPS(one, factor)
-	CMPQ(k.n, imm(rotatedElements/avx512Lanes))
+	CMPQ(k.n, imm(evenSquares))
 	JNE(LabelRef(whole))
 	VBROADCASTSS(f32(0.125), factor)
 	Label(whole)
@@ -349,50 +364,73 @@ func (k *rotatedRows) integers() {
 	k.rows()
 }
 
-// rows brings integers of 16 rows, which lie as in a panel, to rows.
+// rows brings integers of 16 rows, which lie as in a panel, to rows: 64 of each row at a time, or
+// all 32.
 func (k *rotatedRows) rows() {
+	short := unique("short")
+	stride, to, third := GP64(), GP64(), GP64()
 	MOVQ(k.waiting, k.at)
-	MOVQ(k.n, k.count)
-	SHRQ(Imm(2), k.count)
-	stride, to := GP64(), GP64()
 	MOVQ(k.n, stride)
 	SHLQ(Imm(4), stride)
-	MOVQ(k.dst, to)
-	third := GP64()
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
+	MOVQ(k.dst, to)
+	MOVQ(k.n, k.count)
+	SHRQ(Imm(2), k.count)
+	JE(LabelRef(short))
 	Label("sixtyFour")
-	var v [avx512Lanes]reg.VecPhysical
-	for i := range v {
-		v[i] = k.take()
-		VMOVDQU32(Mem{Base: k.at, Disp: i * avx512Vector}, v[i])
-	}
-	var turned [avx512Lanes]reg.VecPhysical
-	for a := range 4 {
-		four := v[4*a:][:4]
-		k.pair(&four[0], &four[1], VUNPCKLPS, VUNPCKHPS)
-		k.pair(&four[2], &four[3], VUNPCKLPS, VUNPCKHPS)
-		k.pair(&four[0], &four[2], VUNPCKLPD, VUNPCKHPD)
-		k.pair(&four[1], &four[3], VUNPCKLPD, VUNPCKHPD)
-		four[1], four[2] = four[2], four[1]
-		for m, v := range four {
-			turned[4*m+a] = v
-		}
-	}
-	copy(v[:], turned[:])
-	k.transposeQuarters(v[:])
-	MOVQ(to, k.to)
-	for i := range avx512Lanes {
-		VMOVDQU32(v[i%4*4+i/4], []Mem{{Base: k.to}, {Base: k.to, Index: stride, Scale: 1},
-			{Base: k.to, Index: stride, Scale: 2}, {Base: k.to, Index: third, Scale: 1}}[i%4])
-		if i%4 == 3 {
-			LEAQ(Mem{Base: k.to, Index: stride, Scale: 4}, k.to)
-		}
-	}
-	k.give(v[:]...)
+	k.sixteenRows(to, stride, third, avx512Lanes)
 	ADDQ(imm(squareBytes), k.at)
 	ADDQ(imm(avx512Vector), to)
 	DECQ(k.count)
 	JNE(LabelRef("sixtyFour"))
+	JMP(LabelRef("turned"))
+	Label(short)
+	k.sixteenRows(to, stride, third, lanes)
+	Label("turned")
 	SHLQ(Imm(4), stride)
 	ADDQ(stride, k.dst)
+}
+
+// sixteenRows stores some groups of four integers of each row: 16, or half as many.
+func (k *rotatedRows) sixteenRows(to, stride, third reg.GPVirtual, groups int) {
+	turned, fours := make([]reg.VecPhysical, groups), groups/4
+	for a := range fours {
+		var four [4]reg.VecPhysical
+		for i := range four {
+			four[i] = k.take()
+			VMOVDQU32(Mem{Base: k.at, Disp: (4*a + i) * avx512Vector}, four[i])
+		}
+		k.unpackFour(four[:])
+		for m, v := range four {
+			turned[fours*m+a] = v
+		}
+	}
+	MOVQ(to, k.to)
+	for m := range 4 {
+		rows := turned[fours*m:][:fours]
+		if fours == 4 {
+			k.quartersOfFour(rows)
+		} else {
+			rows = k.quartersOfTwo(rows[0], rows[1])
+		}
+		for i, at := range []Mem{{Base: k.to}, {Base: k.to, Index: stride, Scale: 4},
+			{Base: k.to, Index: stride, Scale: 8}, {Base: k.to, Index: third, Scale: 4}} {
+			if v := rows[i]; fours == 4 { // row 4i + m
+				VMOVDQU32(v, at)
+			} else {
+				VMOVDQU32(v.AsY(), at)
+			}
+		}
+		ADDQ(stride, k.to)
+		k.give(rows...)
+	}
+}
+
+// unpackFour transposes four vectors within their quarters.
+func (k *rotatedRows) unpackFour(v []reg.VecPhysical) {
+	k.pair(&v[0], &v[1], VUNPCKLPS, VUNPCKHPS) // elements 0 and 1, 2 and 3 of vectors 0 and 1
+	k.pair(&v[2], &v[3], VUNPCKLPS, VUNPCKHPS) // of vectors 2 and 3
+	k.pair(&v[0], &v[2], VUNPCKLPD, VUNPCKHPD) // elements 0, 1
+	k.pair(&v[1], &v[3], VUNPCKLPD, VUNPCKHPD) // elements 2, 3
+	v[1], v[2] = v[2], v[1]
 }

@@ -193,12 +193,12 @@ func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, r
 // quantizesRotated reports whether quantizeRotatedStep has a kernel that rotates and quantizes such
 // rows.
 func quantizesRotated(cpu *tuning.Row, n, rotation int) bool {
-	return (n == rotatedElements || n == 2*rotatedElements) && rotation == n &&
+	return n >= leastRotated && n <= mostRotated && rotation == n && n&(n-1) == 0 &&
 		cpu.ISA.Lanes16() && cpu.DotProduct
 }
 
-// rotatedElements, and twice as many, are the elements of rows of quantizeRotatedStep.
-const rotatedElements = 64
+// leastRotated to mostRotated, powers of two, are the elements of rows of quantizeRotatedStep.
+const leastRotated, mostRotated = 32, 128
 
 // quantizeRotatedStep is rotateStep and then quantizeRowsStep for a multiple of panel rows. If
 // starts is nil, integers have the layout of keys in panels.

@@ -30,7 +30,7 @@ var kernelTests = []kerneltest.KernelTest{
 		kerneltest.Size("n", 1, 70, 600)},
 		func(c *kerneltest.Trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }),
 	kerneltest.Compare("quantizeRotated", []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 90),
-		kerneltest.Multiples("n", 64, 64, 128, 64)},
+		kerneltest.Multiples("n", 32, 32, 128, 32)},
 		func(c *kerneltest.Trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }),
 	kerneltest.Compare("quantizeGroups", []kerneltest.Dim{kerneltest.Multiples("rows", 4, 32,
 		kernel.Block, 4), kerneltest.Size("n", 1, 70, 300)},
