@@ -90,8 +90,15 @@ func Accumulate(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	if b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	c := x.cut(cpu, v, b, false)
-	for call, more := c.next(); more; call, more = c.next() {
+	c := x.cut(cpu, b, false)
+	for c.next(x, b) {
+		var call SumsCall
+		call.Begin(x)
+		call.Rows, call.B, call.V = c.rows, b, &v[c.col/kernel.Panel*b.PanelStride]
+		call.O, call.F = &x.O[c.row*x.OStride+c.col], &x.F[c.row*x.FStride]
+		if call.W, call.Starts = x.W.At(c.row*x.WStride, c.row*x.FStride); x.Alpha != nil {
+			call.Alpha = &x.Alpha[c.row]
+		}
 		accumulateInt8Step(cpu, x.W, &call)
 	}
 }
@@ -110,52 +117,41 @@ func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 		accumulateInt8Generic(x, v, b)
 		return
 	}
-	c := x.cut(cpu, v, b, true)
-	for call, more := c.next(); more; call, more = c.next() {
+	c := x.cut(cpu, b, true)
+	for c.next(x, b) {
+		var call SumsCall
+		call.Begin(x)
+		call.Rows, call.B, call.V = c.rows, b, &v[c.col/kernel.Panel*b.PanelStride]
+		call.O, call.F = &x.O[c.row*x.OStride+c.col], &x.F[c.row*x.FStride]
+		call.W, call.Starts = x.W.At(c.row*x.WStride, c.row*x.FStride)
 		multiplyInt8Step(cpu, x.W, &call)
 	}
 }
 
-// cut divides sums into calls of bounded length. The caller names the kernel, so that programs
-// without matrices do not link kernels of matrices.
+// cut divides sums into calls of bounded length, which callers make where they are, since each copy
+// waits for the stores.
 type cut struct {
-	*Sums
-	call           SumsCall
-	v              []byte
-	all, cols, col int // of columns: a call's, and where the next one begins
-	step, row      int // of rows
+	cols, steps, all int // columns and rows of a call, and all columns
+	col, row, rows   int // where the current call begins, and its rows
 }
 
-func (x *Sums) cut(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool) (c cut) {
-	c = cut{Sums: x, v: v, all: b.Cols}
-	c.call.Begin(x)
-	c.call.B = b
-	c.cols, c.step = pieces(callProducts(cpu, x.W, x.Rows, matrix), x.Rows, b)
+func (x *Sums) cut(cpu *tuning.Row, b *kernel.PanelLayout, matrix bool) (c cut) {
+	c.cols, c.steps = pieces(callProducts(cpu, x.W, x.Rows, matrix), x.Rows, b)
+	c.all = b.Cols
 	return c
 }
 
-// next returns the next call, if there is one. It is not a field of c, because memory stored
-// through a pointer escapes.
-func (c *cut) next() (call SumsCall, more bool) {
-	if c.row >= c.Rows {
+// next moves on to the next call and sets b.Cols to its columns; if there is none, to all.
+func (c *cut) next(x *Sums, b *kernel.PanelLayout) bool {
+	if c.row += c.rows; c.row >= x.Rows && c.rows > 0 {
 		c.col, c.row = c.col+c.cols, 0
 	}
-	b := c.call.B
-	if c.Rows == 0 || c.col >= c.all {
+	if x.Rows == 0 || c.col >= c.all {
 		b.Cols = c.all
-		return call, false
+		return false
 	}
-	call = c.call
-	b.Cols = min(c.cols, c.all-c.col) // and no copy of b, see prefetchHint.set
-	call.V = &c.v[c.col/kernel.Panel*b.PanelStride]
-	call.Rows = min(c.step, c.Rows-c.row)
-	call.O, call.F = &c.O[c.row*c.OStride+c.col], &c.F[c.row*c.FStride]
-	call.W, call.Starts = c.W.At(c.row*c.WStride, c.row*c.FStride)
-	if c.Alpha != nil {
-		call.Alpha = &c.Alpha[c.row]
-	}
-	c.row += c.step
-	return call, true
+	b.Cols, c.rows = min(c.cols, c.all-c.col), min(c.steps, x.Rows-c.row)
+	return true
 }
 
 // pieces returns the columns and rows of a call with at most that many products.
