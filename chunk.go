@@ -36,7 +36,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		return
 	}
 	w.loadQueries(p, &c)
-	if c.rows > inPlaceRows && next < p.chunks { // as in prefetchTokens
+	if next < p.chunks && p.queues(&c) {
 		switch {
 		case p.sequences == nil:
 			p.chunk(next, &w.next)

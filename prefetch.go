@@ -8,6 +8,11 @@ import (
 // The queue of rows that score prefetches while it computes. (For few rows kernels prefetch along a
 // pointer, see pointerOf in kind_floats.go.) No result depends on it.
 
+// queues reports whether score prefetches a queue for a chunk: in float32, for many rows.
+func (p *plan) queues(c *chunk) bool {
+	return c.rows > inPlaceRows && !p.integers && !p.bfloat16
+}
+
 // outputBlocks is the number of blocks before a chunk's last one in which a part of the outputs is
 // prefetched: under a causal mask few rows see these blocks, so one is not enough.
 const outputBlocks = 4

@@ -90,7 +90,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *online.State, s *span) {
 	}
 	w.keys(p, c, &b)
 	w.values(p, c, &b)
-	if c.rows > max(inPlaceRows, p.spanRows) {
+	if p.queues(c) && c.rows > p.spanRows {
 		w.prefetchTokens(p, c, b.first)
 	}
 	full := (p.full && !w.typed || p.fullIntegers) && b.lo == 0 && b.hi == Block &&
