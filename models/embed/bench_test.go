@@ -104,7 +104,10 @@ func mixedTokens(count, vocab int) (texts [][]int32, tokens int) {
 	return texts, tokens
 }
 
-// BenchmarkEncode has a text of 16 tokens, and 32 of mixed lengths.
+// sameTokens is one text of the same token.
+func sameTokens(n int) [][]int32 { return [][]int32{slices.Repeat([]int32{7}, n)} }
+
+// BenchmarkEncode has a text of 16, 128 or 512 tokens, and 32 texts of mixed lengths.
 func BenchmarkEncode(b *testing.B) {
 	for name, size := range map[string]Sizes{"minilm": miniLM, "base": base} {
 		for _, integers := range []bool{false, true} {
@@ -128,7 +131,8 @@ func benchmarkEncode(b *testing.B, size Sizes, o Options) {
 		name   string
 		texts  [][]int32
 		tokens int
-	}{{"one", [][]int32{slices.Repeat([]int32{7}, 16)}, 16}, {"mixed", mixed, sum}} {
+	}{{"16", sameTokens(16), 16}, {"128", sameTokens(128), 128}, {"512", sameTokens(512), 512},
+		{"mixed", mixed, sum}} {
 		b.Run(c.name, func(b *testing.B) {
 			dst := make([]float32, len(c.texts)*size.Hidden)
 			for b.Loop() {
