@@ -23,8 +23,8 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 		}
 		return modelCalls(c, d)
 	}
-	if _, integers, ok := c.bert(); ok {
-		return textVectors(c, in.dir, integers, threads)
+	if _, integers, ok := c.encoder(); ok {
+		return encoderCall(c, in.dir, integers, threads)
 	}
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)

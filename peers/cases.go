@@ -24,7 +24,7 @@ type Case struct {
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
 	// of keys and values: f32, f16, i8, i4, or integers for products in integers; or q4_0, see matrix;
-	// or a shape and the kind of its weights, see model and bert
+	// or a shape and the kind of its weights, see model and encoder
 	Type string `json:"type"`
 }
 
@@ -66,18 +66,28 @@ var cases = []Case{
 	{"64 texts, MiniLM, integers", 1, 1, 1, 64, 0, 384, false, "minilm integers"},
 	{"32 texts, BERT base", 1, 1, 1, 32, 0, 768, false, "base f32"},
 	{"32 texts, BERT base, integers", 1, 1, 1, 32, 0, 768, false, "base integers"},
+	{"entities, 128 tokens", 1, 1, 1, 126, 0, 1, false, "entities f32"},
+	{"entities, 128 tokens, integers", 1, 1, 1, 126, 0, 1, false, "entities integers"},
+	{"entities, 512 tokens", 1, 1, 1, 510, 0, 1, false, "entities f32"},
+	{"entities, 512 tokens, integers", 1, 1, 1, 510, 0, 1, false, "entities integers"},
+	{"CLIP ViT-B/32", 1, 1, 1, 1, 0, 512, false, "clip f32"},
+	{"CLIP ViT-B/32, integers", 1, 1, 1, 1, 0, 512, false, "clip integers"},
+	{"SigLIP base/16", 1, 1, 1, 1, 0, 768, false, "siglip f32"},
+	{"SigLIP base/16, integers", 1, 1, 1, 1, 0, 768, false, "siglip integers"},
+	{"SigLIP so400m/14 384", 1, 1, 1, 1, 0, 1152, false, "so400m f32"},
+	{"SigLIP so400m/14 384, integers", 1, 1, 1, 1, 0, 1152, false, "so400m integers"},
 }
 
 // size returns the size of the case, in the form of attn bench.
 func (c *Case) size() string {
 	if s, _, ok := c.model(); ok {
-		return fmt.Sprintf("%d layers of %d", s.Layers, s.Dim)
+		return fmt.Sprintf("%d×%d", s.Layers, s.Dim)
 	}
-	if s, _, ok := c.bert(); ok {
-		return fmt.Sprintf("%d layers of %d", s.Layers, s.Hidden)
+	if s, _, ok := c.encoder(); ok {
+		return fmt.Sprintf("%d×%d", s.Layers, s.Hidden)
 	}
 	if c.matrix() {
-		return fmt.Sprintf("K%d N%d", c.Dim, c.Lk)
+		return fmt.Sprintf("%d×%d", c.Dim, c.Lk)
 	}
 	if c.decode() {
 		return fmt.Sprintf("H%d KV%d Lk%d D%d", c.Heads, c.KV, c.Lk, c.Dim)
@@ -90,12 +100,12 @@ func (c *Case) size() string {
 func (c *Case) matrix() bool { return c.Type == "q4_0" }
 
 // decode reports whether memory is the limit, since each key and value is read once.
-func (c *Case) decode() bool { return c.Lq == 1 }
+func (c *Case) decode() bool { return c.Lq == 1 && c.Lk > 0 }
 
 // integers reports whether multiply-adds of integers are the limit.
 func (c *Case) integers() bool {
 	_, _, model := c.model()
-	_, texts, _ := c.bert()
+	_, texts, _ := c.encoder()
 	return model || texts || c.Type == "integers" || c.matrix()
 }
 
@@ -110,8 +120,8 @@ func (c *Case) work() float64 {
 	if _, _, ok := c.model(); ok {
 		return c.modelWork()
 	}
-	if _, _, ok := c.bert(); ok {
-		return c.textsWork()
+	if _, _, ok := c.encoder(); ok {
+		return c.encoderWork()
 	}
 	if c.matrix() {
 		if c.decode() {
@@ -135,8 +145,8 @@ func (c *Case) tolerance() float64 {
 	if _, _, ok := c.model(); ok {
 		return 0.15 // for some logits, after rounding each input in two ways
 	}
-	if _, integers, ok := c.bert(); ok {
-		return map[bool]float64{false: 1e-5, true: 0.1}[integers]
+	if _, integers, ok := c.encoder(); ok {
+		return map[bool]float64{false: 1e-5, true: 0.2}[integers]
 	}
 	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "integers": 5e-2,
 		"i4": 0.5, "q4_0": 2e-2}[c.Type]
@@ -156,7 +166,7 @@ type inputs struct {
 
 func newInputs(c *Case, dir string) inputs {
 	_, _, model := c.model()
-	if _, _, texts := c.bert(); model || texts {
+	if _, _, texts := c.encoder(); model || texts {
 		return inputs{dir: dir}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -181,8 +191,8 @@ func (in inputs) reference(c *Case) ([]float32, error) {
 	if c.matrix() {
 		return exactProducts(c, in)
 	}
-	if _, _, ok := c.bert(); ok {
-		return textReference(c, in.dir)
+	if _, _, ok := c.encoder(); ok {
+		return encoderReference(c, in.dir)
 	}
 	dst := make([]float32, c.queries())
 	opt := &attn.Options{}
@@ -201,8 +211,8 @@ func (in inputs) write(c *Case) error {
 			return err
 		}
 	}
-	if _, _, ok := c.bert(); ok {
-		if err := c.writeBERT(in.dir); err != nil {
+	if _, _, ok := c.encoder(); ok {
+		if err := c.writeEncoder(in.dir); err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,8 @@ func (onnxRuntime) version() string { return ort.GetVersion() }
 
 func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func() []float32,
 	error) {
-	if _, integers, ok := c.bert(); ok {
-		return ortTexts(c, in.dir, integers, threads)
+	if _, _, ok := c.encoder(); ok {
+		return ortEncode(c, in.dir, threads)
 	}
 	m := &ortModel{c: c}
 	switch {

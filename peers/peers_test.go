@@ -35,14 +35,25 @@ var small = []Case{
 	{"matrix", 1, 1, 1, 5, 64, 64, false, "q4_0"},
 	{"model, prompt", 1, 1, 1, 40, 0, 1, true, "tiny Q4_K_M"},
 	{"model, a token", 1, 1, 1, 1, 9, 1, true, "tiny Q8_0"},
-	{"texts", 1, 1, 1, 7, 0, 64, false, "tinybert f32"},
-	{"texts, integers", 1, 1, 1, 7, 0, 64, false, "tinybert integers"},
+	{"texts", 1, 1, 1, 7, 0, 66, false, "tinybert f32"},
+	{"texts, integers", 1, 1, 1, 7, 0, 66, false, "tinybert integers"},
+	{"entities", 1, 1, 1, 20, 0, 1, false, "tinylabels f32"},
+	{"entities, integers", 1, 1, 1, 20, 0, 1, false, "tinylabels integers"},
+	{"CLIP", 1, 1, 1, 1, 0, 44, false, "tinyclip f32"},
+	{"CLIP, integers", 1, 1, 1, 1, 0, 44, false, "tinyclip integers"},
+	{"SigLIP", 1, 1, 1, 1, 0, 66, false, "tinysiglip f32"},
+	{"SigLIP, integers", 1, 1, 1, 1, 0, 66, false, "tinysiglip integers"},
 }
 
 func init() {
 	gguftest.Published["tiny"] = gguftest.Shape{Layers: 2, Dim: 256, FFN: 512,
 		Heads: 4, KV: 2, Head: 64, Vocab: 300}
-	berts["tinybert"] = embed.Sizes{Layers: 2, Hidden: 64, Heads: 4, FFN: 128, Vocab: 300}
+	tiny := embed.Sizes{Layers: 2, Hidden: 66, Heads: 3, FFN: 128, Vocab: 300}
+	encoders["tinybert"] = encoder{Sizes: tiny}
+	encoders["tinyclip"] = encoder{tiny, 18, 4, false}
+	encoders["tinysiglip"] = encoder{tiny, 18, 4, true}
+	tiny.TokenLabels = 3
+	encoders["tinylabels"] = encoder{Sizes: tiny}
 }
 
 // Each peer on this machine computes the same as attn, on one thread and on two.
@@ -131,6 +142,10 @@ func TestModelWork(t *testing.T) {
 	embedding := 151936 * 896.
 	if got, want := prompt.work()/2/512, 494e6-embedding; math.Abs(got/want-1) > 0.05 {
 		t.Errorf("a token takes %.4g multiply-adds, want about %.4g", got, want)
+	}
+	picture := Case{"", 1, 1, 1, 1, 0, 768, false, "siglip f32"}
+	if got, want := picture.work()/2, 196*(86e6+12*2*768*196.); math.Abs(got/want-1) > 0.05 {
+		t.Errorf("a picture takes %.4g multiply-adds, want about %.4g", got, want)
 	}
 	token := Case{"", 1, 1, 1, 1, 4096, 1, true, "0.5b Q8_0"}
 	if got, want := token.work(), 494e6*34/32+2*2*24*128*4096; math.Abs(got/want-1) > 0.01 {
@@ -414,7 +429,7 @@ func TestElsewhere(t *testing.T) {
 	_, aside, _ := strings.Cut(b.String(), "# On another machine\n")
 	for _, want := range []string{"\nanother CPU, one core, plan9/mips, go1; attn: x; other: y.\n",
 		"| case | size | attn | other | at the limit | ahead |",
-		"| 64 texts, MiniLM | 6 layers of 384 | 3.00 | **2.50** | 1.00 | 0.83 |",
+		"| 64 texts, MiniLM | 6×384 | 3.00 | **2.50** | 1.00 | 0.83 |",
 		"- 64 texts, MiniLM, one thread: other is faster, 2.50 ms against 3.00 of attn.\n"} {
 		if !strings.Contains(aside, want) {
 			t.Errorf("no %q in\n%s", want, aside)
