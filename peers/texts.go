@@ -163,12 +163,12 @@ func (s *encoder) config() map[string]any {
 	return config
 }
 
-// word returns a word of the vocabulary.
-func word(token int32) string {
-	if token < firstWord {
-		return []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]"}[token]
+// wordOf returns a word of the vocabulary.
+func wordOf(id int32) string {
+	if id < firstWord {
+		return []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]"}[id]
 	}
-	return fmt.Sprintf("w%x", token)
+	return fmt.Sprintf("w%x", id)
 }
 
 // encoderPath returns the folder of a case's model.
@@ -186,7 +186,7 @@ func (c *Case) writeEncoder(dir string) error {
 	s, _, _ := c.encoder()
 	vocabulary := make([]string, s.Vocab)
 	for i := range vocabulary {
-		vocabulary[i] = word(int32(i))
+		vocabulary[i] = wordOf(int32(i))
 	}
 	views := map[string]safetensors.TensorView{}
 	source := rand.New(rand.NewPCG(3, 4))
@@ -203,7 +203,7 @@ func (c *Case) writeEncoder(dir string) error {
 	values := map[string]map[string]any{"config.json": s.config()}
 	if s.image > 0 {
 		values["preprocessor_config.json"] = s.processor()
-		values["tokenizer_config.json"] = map[string]any{"pad_token": word(0)}
+		values["tokenizer_config.json"] = map[string]any{"pad_token": wordOf(0)}
 	}
 	for name, value := range values {
 		if err == nil {
@@ -237,8 +237,8 @@ func randomTensor(source *rand.Rand, name string, shape []int) (safetensors.Tens
 	return safetensors.NewTensorView(safetensors.F32, dims, data)
 }
 
-// encode returns attn's call for a case of texts or images, and its result.
-func encode(c *Case, m *embed.Model) (call func() error, dst []float32) {
+// encodeWith returns attn's call for a case of texts or images, and its result.
+func encodeWith(c *Case, m *embed.Model) (call func() error, dst []float32) {
 	s, _, _ := c.encoder()
 	dst, texts := make([]float32, c.queries()), c.textsOf()
 	switch {
@@ -260,8 +260,8 @@ func encode(c *Case, m *embed.Model) (call func() error, dst []float32) {
 // entities returns the call that labels a text. Since no label is O, each word is an entity.
 func entities(m *embed.Model, dst []float32, tokens []int32) func() error {
 	words := make([]string, len(tokens))
-	for i, token := range tokens {
-		words[i] = word(token)
+	for i, id := range tokens {
+		words[i] = wordOf(id)
 	}
 	texts := []string{strings.Join(words, " ")}
 	return func() error {
@@ -286,7 +286,7 @@ func encoderCall(c *Case, dir string, integers bool, threads int) (call func() e
 		return nil, nil, err
 	}
 	opened = m
-	call, dst := encode(c, m)
+	call, dst := encodeWith(c, m)
 	return call, func() []float32 { return dst }, nil
 }
 
@@ -297,6 +297,6 @@ func encoderReference(c *Case, dir string) ([]float32, error) {
 		return nil, err
 	}
 	defer m.Close()
-	call, dst := encode(c, m)
+	call, dst := encodeWith(c, m)
 	return dst, call()
 }
