@@ -48,6 +48,7 @@ func blockKernels() {
 	unpackKernels()
 	fewRowsKernels()
 	blockPairsKernels()
+	roundedKernels()
 }
 
 // sizes returns the numbers of rows of tiles: with sums of halves a row needs three vectors, else

@@ -39,6 +39,8 @@ func blockTypesGo() ([]byte, error) {
 	g.few(wideBlocks, "fewAVX512", "", "with AVX-512 and VNNI")
 	g.few(dotBlocks, "fewAVXVNNI", "fewAVX2(t, x)", "with AVX-VNNI")
 	g.few(narrowBlocks, "fewAVX2", "", "with AVX2")
+	g.rounded(roundedWide, "roundedAVX512", "with AVX-512")
+	g.rounded(narrowBlocks, "roundedAVX2", "with AVX2")
 	g.multiply()
 	g.traits()
 	g.levels()
@@ -137,6 +139,26 @@ func (g *typesGo) few(s blockSet, name, others, with string) {
 	g.Switch(name+"(t blocks.Type, "+callParameters+")", "t", cases, others)
 }
 
+// rounded writes the choice of products of few rows in bfloat16.
+func (g *typesGo) rounded(s blockSet, name, with string) {
+	var cases []generate.Case
+	for _, row := range blocktypes.Rows {
+		kernel, f := s.of(row.Rounded), formOf(row.Type)
+		if kernel == "" {
+			continue
+		}
+		call := fmt.Sprintf("x.as(%d)", f.roundedForm(s.roundedForms(kernel)))
+		if f.looksUp() {
+			call += fmt.Sprintf(".with(&%s)", g.table(f.Levels, 0))
+		}
+		g.Stub(kernel, callParameters, "multiplyRoundedGeneric", row.Type.String())
+		cases = append(cases, generate.Case{Value: blocktypes.TypeName(row.Type),
+			Do: fmt.Sprintf("%s(%s)", kernel, call)})
+	}
+	g.Comment("%s multiplies few rows in bfloat16 by blocks of some panels %s.", name, with)
+	g.Switch(name+"(t blocks.Type, "+callParameters+")", "t", cases, "")
+}
+
 // multiply writes the choices of products of many rows.
 func (g *typesGo) multiply() {
 	var wide, dot, narrow, tiles []generate.Case
@@ -174,7 +196,8 @@ func (g *typesGo) traits() {
 	g.Line("rowsAVX2  uint8 // multiplyAVX2 multiplies this many rows at a time")
 	g.Line("addedAVX2 uint8 // to integers that unpackAVX2 does not look up")
 	g.Line("fewAVX2   uint8 // the most rows of fewAVX2")
-	g.Line("fewAVX512 uint8 // and of fewAVX512\n}{")
+	g.Line("fewAVX512 uint8 // and of fewAVX512")
+	g.Line("roundedAVX2, roundedAVX512 bool // these have kernels\n}{")
 	for _, row := range blocktypes.Rows {
 		f, few, fewWide := formOf(row.Type), 4, 4
 		if f.codes == trits {
@@ -185,9 +208,9 @@ func (g *typesGo) traits() {
 		} else if f.codes == entriesOfBook {
 			fewWide = f.mostRows()
 		}
-		g.Line("%s: {%d, %d, %d, %d},", blocktypes.TypeName(row.Type),
-			multiplyAVX2Of(row.Type).sizes()[0],
-			narrowBlocks.added(f), few, fewWide)
+		g.Line("%s: {%d, %d, %d, %d, %v, %v},", blocktypes.TypeName(row.Type),
+			multiplyAVX2Of(row.Type).sizes()[0], narrowBlocks.added(f), few, fewWide,
+			row.Rounded.AVX2 != "", row.Rounded.AVX512 != "")
 	}
 	g.Line("}")
 	var vectors []generate.Case

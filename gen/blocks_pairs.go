@@ -87,54 +87,65 @@ func (s blockSet) decodePairs(name string, form blockForm) {
 	finish()
 }
 
-// factorsOf loads the scale of a half of the inputs, and what is added to products, or nil.
+// factorsOf is factorsAt of a half of the inputs, for outputs at an offset.
 func (p *pairDecoder) factorsOf(at, half int) (scale, less reg.VecVirtual) {
-	first := Mem{Base: p.part, Disp: at / 4}
-	own := first.Offset(half * panel)
-	d := func(i int) reg.VecVirtual { return p.loadD(Mem{Base: p.header, Disp: i*2*panel + at/2}) }
-	switch p.form.sums {
-	case floatsSums:
-		return p.number(p.loadFloats(own)), nil
-	case offsetSums:
-		return p.number(d(0)), p.number(d(1))
-	case scaledSums:
-		return p.times(d(0), p.integer(first, VPMOVSXBD)), nil
-	case halvesSums:
-		return p.times(d(0), p.integer(own, VPMOVSXBD)), nil
-	case minimaSums:
-		scale = p.times(d(0), p.integer(first, VPMOVZXBD))
-		return scale, p.less(d(1), p.integer(first.Offset(panel), VPMOVZXBD))
-	case pairsSums:
-		minimum := p.integer(own, VPMOVZXBD)
-		VPSRLD(Imm(4), minimum, minimum)
-		return p.number(d(0)), p.less(d(1), minimum)
+	scale, less = p.factorsAt(Mem{Base: p.header, Disp: at / 2}, Mem{Base: p.part, Disp: at / 4},
+		half)
+	if less != nil {
+		less = p.number(less)
 	}
-	return p.number(d(0)), nil
+	return p.number(scale), less
+}
+
+// factorsAt loads the scale of a half of the inputs, and what is added to products, or nil; of
+// pairsSums d, which bytes are multiplied by after their scales. header and first address the
+// halves such as d and the scales.
+func (u *blockUnpacker) factorsAt(header, first Mem, half int) (scale, less reg.VecVirtual) {
+	own := first.Offset(half * panel)
+	d := func(i int) reg.VecVirtual { return u.loadD(header.Offset(i * 2 * panel)) }
+	switch u.form.sums {
+	case floatsSums:
+		return u.loadFloats(own), nil
+	case offsetSums:
+		return d(0), d(1)
+	case scaledSums:
+		return u.times(d(0), u.integer(first, VPMOVSXBD)), nil
+	case halvesSums:
+		return u.times(d(0), u.integer(own, VPMOVSXBD)), nil
+	case minimaSums:
+		scale = u.times(d(0), u.integer(first, VPMOVZXBD))
+		return scale, u.minus(d(1), u.integer(first.Offset(panel), VPMOVZXBD))
+	case pairsSums:
+		minimum := u.integer(own, VPMOVZXBD)
+		VPSRLD(Imm(4), minimum, minimum)
+		return d(0), u.minus(d(1), minimum)
+	}
+	return d(0), nil
 }
 
 // integer loads bytes as 32 bits.
-func (p *pairDecoder) integer(from Mem, convert func(ops ...Op)) reg.VecVirtual {
-	v := p.register()
+func (u *blockUnpacker) integer(from Mem, convert func(ops ...Op)) reg.VecVirtual {
+	v := u.register()
 	convert(from, v)
 	return v
 }
 
 // times is d times integers.
-func (p *pairDecoder) times(d, x reg.VecVirtual) reg.VecVirtual {
+func (u *blockUnpacker) times(d, x reg.VecVirtual) reg.VecVirtual {
 	VCVTDQ2PS(x, x)
 	VMULPS(x, d, d)
-	return p.number(d)
+	return d
 }
 
-// less is −dmin times integers.
-func (p *pairDecoder) less(dmin, x reg.VecVirtual) reg.VecVirtual {
-	sign := p.repeated(bitsSign)
-	if p.wide {
-		VPXORD(sign, dmin, dmin)
+// minus is −d times integers.
+func (u *blockUnpacker) minus(d, x reg.VecVirtual) reg.VecVirtual {
+	sign := u.repeated(bitsSign)
+	if u.wide {
+		VPXORD(sign, d, d)
 	} else {
-		VPXOR(sign, dmin, dmin)
+		VPXOR(sign, d, d)
 	}
-	return p.times(dmin, x)
+	return u.times(d, x)
 }
 
 // number makes NaN one that rounding leaves NaN.

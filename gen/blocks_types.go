@@ -129,7 +129,7 @@ var wideBlocks, dotBlocks, narrowBlocks = blockSet{wide: true, vnni: true}, bloc
 // of picks the kernel of a set, "" for none.
 func (s blockSet) of(kernels blocktypes.AMD64) string {
 	switch s {
-	case wideBlocks:
+	case wideBlocks, roundedWide:
 		return kernels.AVX512
 	case dotBlocks:
 		return kernels.VNNI

@@ -75,7 +75,8 @@ func twin(kernel string) string {
 
 // twinsOfBlocks maps the first part of the name of a kernel over blocks to its twin.
 var twinsOfBlocks = map[string]string{"few": "multiplyBlocksGeneric",
-	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric"}
+	"unpack": "unpackBlockGeneric", "decodePairs": "decodePairsGeneric",
+	"rounded": "multiplyRoundedGeneric"}
 
 var twins = map[string]string{
 	"addGathered":       "addDistantGeneric",

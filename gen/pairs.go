@@ -117,18 +117,24 @@ func (t *pairProgram) arguments() {
 		ADDQ(t.b, a0)
 	}
 	MOVQ(a0, t.request)
-	Comment("No subnormal numbers.")
-	VSTMXCSR(t.mode)
-	MOVL(t.mode, a0.As32())
-	ORL(U32(bitsFlush), a0.As32())
-	MOVL(a0.As32(), t.flushing)
-	VLDMXCSR(t.flushing)
+	flushSubnormals(t.mode, t.flushing, a0)
 	switch {
 	case t.lines > 0:
 		t.constants()
 	case t.wide:
 		VPBROADCASTD(u32(bitsUpper), t.mask())
 	}
+}
+
+// flushSubnormals keeps MXCSR in a stack slot and sets FTZ and DAZ, by way of another and a
+// register.
+func flushSubnormals(mode, flushing Mem, by reg.GP) {
+	Comment("No subnormal numbers.")
+	VSTMXCSR(mode)
+	MOVL(mode, by.As32())
+	ORL(U32(bitsFlush), by.As32())
+	MOVL(by.As32(), flushing)
+	VLDMXCSR(flushing)
 }
 
 // strides loads the distance between panels and, of lines, between these.

@@ -19,6 +19,10 @@ func (p *projection) multiplyPairs(u *productBlock) {
 		p.multiplyPairTiles(u)
 		return
 	}
+	if p.m.paired && blockwise.FewRounded(p.inputs.t.ISA, p.m.blocks, p.dst.L) {
+		p.multiplyRounded(u)
+		return
+	}
 	w := memories.Get().(*Memory)
 	x, cols := &p.inputs.pairs, u.Cols
 	if p.m.paired {
@@ -35,6 +39,24 @@ func (p *projection) multiplyPairs(u *productBlock) {
 		}
 	}
 	memories.Put(w)
+}
+
+// multiplyRounded computes a block of the product of few rows by blocks as they lie in memory.
+func (p *projection) multiplyRounded(u *productBlock) {
+	whole, rows := u.Cols/panel, &p.inputs.pairs
+	x := blockwise.Rounded{Type: p.m.blocks, N: p.m.inner / blocks.Inputs, Rows: u.Rows,
+		A: rows.From(p.inputRow(u), 0), AStride: rows.Pitch}
+	if x.Panels = whole; whole > 0 {
+		x.O, x.OStride, x.Packed = u.Dst, u.Stride, p.m.blockData(u.first/panel, whole)
+		blockwise.MultiplyRounded(p.inputs.t, &x)
+	}
+	if whole*panel == u.Cols {
+		return
+	}
+	var last ragged
+	x.O, x.OStride, x.Panels, x.Packed = last[:], panel, 1, p.m.blockData(u.first/panel+whole, 1)
+	blockwise.MultiplyRounded(p.inputs.t, &x)
+	last.store(u.Dst[whole*panel:], u.Rows, u.Stride, u.Cols-whole*panel)
 }
 
 // addPairs adds to some columns of a block the products of all rows, over the inputs of panels.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -152,6 +153,21 @@ func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 func decodePairsGeneric(t blocks.Type, dst []uint16, packed []byte, n int, floats []float32) {
 	decodeBlocksGeneric(t, floats, packed, n)
 	pairs.OfPanel(tuning.Generic, dst[:n*blocks.Inputs*panel], floats)
+}
+
+// multiplyRoundedGeneric computes a product in bfloat16, by weights that it unpacks first.
+func multiplyRoundedGeneric(x *Rounded) {
+	weights := x.N * blocks.Inputs * panel
+	halves, floats := make([]uint16, weights), make([]float32, weights)
+	cpu := tuning.Row{ISA: tuning.Generic}
+	sums := kernel.Sums{P: x.A, Rows: x.Rows, OStride: x.OStride, PStride: x.AStride}
+	layout := kernel.ScoreLayout(kernel.Pairs, x.N*blocks.Inputs, panel)
+	layout.Overwrite = true
+	for p := range x.Panels {
+		decodePairsGeneric(x.Type, halves, x.Packed[p*x.PanelBytes():], x.N, floats)
+		sums.O = x.O[p*panel:]
+		pairs.Accumulate(&cpu, &sums, kernel.RawBytes(halves), &layout, false)
+	}
 }
 
 // multiplyBlocksGeneric computes a product in integers with scales.

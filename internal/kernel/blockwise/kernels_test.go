@@ -1,6 +1,7 @@
 package blockwise
 
 import (
+	"math"
 	"testing"
 	"unsafe"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/kernel/pairs"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -23,11 +25,16 @@ var kernelTests = []kerneltest.KernelTest{
 		func(c *kerneltest.Trial, n []int) { tryDecodeBlocks(c, blockstest.Types[n[1]], n[0]) }),
 	kerneltest.Compare("decodePairs", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryDecodePairs(c, blockstest.Types[n[1]], n[0]) }),
+	kerneltest.Compare("multiplyRounded", roundedDims,
+		func(c *kerneltest.Trial, n []int) { tryMultiplyRounded(c, blockstest.Types[n[2]], n[0], n[1]) }),
 	kerneltest.Compare("sumBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 70, 300)},
 		func(c *kerneltest.Trial, n []int) { trySumBlocks(c, n[0]) }),
 }
 
 var fewDims = []kerneltest.Dim{kerneltest.Size("rows", 1, fewRows, fewRows),
+	kerneltest.Size("blocks", 1, 5, 40), typeDim}
+
+var roundedDims = []kerneltest.Dim{kerneltest.Size("rows", 1, 9, 9),
 	kerneltest.Size("blocks", 1, 5, 40), typeDim}
 
 var typeDim = kerneltest.Size("type", 0, len(blockstest.Types)-1, len(blockstest.Types)-1)
@@ -97,6 +104,31 @@ func checkMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	multiplyBlocksGeneric(&x)
 }
 
+// tryMultiplyRounded draws blocks as they are in files, whose scales are finite.
+func tryMultiplyRounded(c *kerneltest.Trial, t blocks.Type, rows, n int) {
+	if !FewRounded(kerneltest.Tuned.ISA, t, rows) {
+		return
+	}
+	of := t.Traits()
+	panels := 1 + c.IntN(5)
+	write, read := c.Place(panels * n * of.Packed / 4)
+	packed, size := kernel.RawBytes(write), n*of.Packed
+	for p := range panels {
+		file := blockstest.File(c.Rand, t, panel, n*of.Inputs)
+		blocks.Pack(t, packed[p*size:][:size], file, panel)
+	}
+	packed, n = kernel.RawBytes(read), n*of.Inputs/blocks.Inputs
+	aStride, oStride := n*blocks.Inputs+c.IntN(3), panels*panel+c.IntN(9)
+	write, a := c.Place((rows-1)*aStride + n*blocks.Inputs)
+	c.Fill(c.Kind, write)
+	pairs.Round(tuning.Generic, write, write)
+	got, want := c.Results((rows-1)*oStride + panels*panel)
+	x := Rounded{t, got, a, packed, rows, panels, n, oStride, aStride}
+	MultiplyRounded(kerneltest.Tuned, &x)
+	x.O = want
+	multiplyRoundedGeneric(&x)
+}
+
 // tryDecodeBlocks takes blocks of any bits, whose scales may be no numbers.
 func tryDecodeBlocks(c *kerneltest.Trial, t blocks.Type, n int) {
 	of := t.Traits()
@@ -147,7 +179,10 @@ func FuzzMultiplyBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "mu
 func FuzzMultiplyFew(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "multiplyFew") }
 func FuzzDecodeBlocks(f *testing.F)   { kerneltest.FuzzOneOf(f, kernelTests, "decodeBlocks") }
 func FuzzDecodePairs(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "decodePairs") }
-func FuzzSumBlocks(f *testing.F)      { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
+func FuzzMultiplyRounded(f *testing.F) {
+	kerneltest.FuzzOneOf(f, kernelTests, "multiplyRounded")
+}
+func FuzzSumBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
 
 // Each type has kernels of its own, for some rows at a time. They go on where more inputs follow
 // than a call takes.
@@ -168,6 +203,40 @@ func TestMultiplyFewOfEachType(t *testing.T) {
 			}
 		}
 	})
+}
+
+// So do products in bfloat16.
+func TestMultiplyRoundedOfEachType(t *testing.T) {
+	rounded := kerneltest.Compare("multiplyRounded", roundedDims, func(c *kerneltest.Trial, n []int) {
+		tryMultiplyRounded(c, blockstest.Types[n[2]], n[0], n[1])
+	})
+	kerneltest.ForEach(t, func(t *testing.T) {
+		c := kerneltest.NewTrial(t, kerneltest.Random(t.Name()))
+		for i, typ := range blockstest.Types {
+			for rows := 1; rows <= 9; rows++ {
+				rounded.Check(t, c, []int{rows, 2, i})
+			}
+			more := 256/(typ.Traits().Inputs/blocks.Inputs) + 1
+			for _, rows := range []int{1, 4} {
+				rounded.Check(t, c, []int{rows, more, i})
+			}
+		}
+	})
+}
+
+// Kernels round to bfloat16 by two operations. They are right for every fraction.
+func TestRoundingByTwoOperations(t *testing.T) {
+	step := uint32(1)
+	if testing.Short() {
+		step = 13
+	}
+	for bits := math.Float32bits(1); bits < math.Float32bits(2); bits += step {
+		x := math.Float32frombits(bits)
+		p := x * 0x1p16
+		if got := p - float32(p*(1-0x1p-16)); got != f32.FromBF16(f32.FlushedBF16(x)) {
+			t.Fatalf("%x becomes %x", x, got)
+		}
+	}
 }
 
 // Types of most files have kernels of few rows wherever there are products in integers.

@@ -15,3 +15,9 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 	Decode(isa, t, weights, packed, n, memory)
 	pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], weights)
 }
+
+// FewRounded reports whether MultiplyRounded is for a type and a number of rows.
+func FewRounded(tuning.ISA, blocks.Type, int) bool { return false }
+
+// MultiplyRounded is multiplyRoundedGeneric: there are no kernels.
+func MultiplyRounded(_ *tuning.Row, x *Rounded) { multiplyRoundedGeneric(x) }

@@ -40,6 +40,25 @@ func (x *Product) operands() {
 	operand.Reads(x.Packed, x.Panels*x.PanelBytes())
 }
 
+// Rounded is rows of outputs of a product in bfloat16 by a matrix of blocks.
+type Rounded struct {
+	Type    blocks.Type
+	O       []float32 // outputs, panels of them in a row
+	A       []float32 // inputs in bfloat16, N times 32 in a row
+	Packed  []byte    // panels of blocks, one after another
+	Rows    int       // of outputs and of inputs
+	Panels  int
+	N       int
+	OStride int // from a row of outputs to the next
+	AStride int // from a row of inputs to the next
+}
+
+// PanelBytes is the bytes of a panel of packed blocks.
+func (x *Rounded) PanelBytes() int {
+	of := x.Type.Traits()
+	return x.N * blocks.Inputs / of.Inputs * of.Packed
+}
+
 // blockCall is the argument of a call of a product kernel. The generators read the offsets of its
 // fields from this declaration (internal/dev/constants). It is set field by field, because a copy
 // of a struct that has just been written waits for the stores.
@@ -59,11 +78,23 @@ type blockCall struct {
 	before        int
 	request, next uintptr
 	overwrite     bool // outputs are 0 before
+
+	// Few rows in bfloat16 have floats in the place of a, and prefetch from request on. They are 1
+	// to 4, of which the fourth one, or the last, has addresses of its own. codes says how to unpack
+	// the parts of a block, part bytes each.
+	floats, lastFloats, lastO *float32
+	codes, part, parts        int
 }
 
 // with is the call with levels.
 func (x *blockCall) with(levels *[16]byte) *blockCall {
 	x.table = &levels[0]
+	return x
+}
+
+// as is the call with a way to unpack codes.
+func (x *blockCall) as(codes int) *blockCall {
+	x.codes = codes
 	return x
 }
 

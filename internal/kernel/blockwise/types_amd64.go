@@ -295,6 +295,66 @@ func fewAVX2(t blocks.Type, x *blockCall) {
 	}
 }
 
+// roundedAVX512 multiplies few rows in bfloat16 by blocks of some panels with AVX-512.
+func roundedAVX512(t blocks.Type, x *blockCall) {
+	switch t {
+	case blocks.Q8_0:
+		roundedPlainAVX512(x.as(0))
+	case blocks.Q4_0:
+		roundedPlainAVX512(x.as(1).with(&levelsQ4Plus0))
+	case blocks.IQ4_NL:
+		roundedPlainAVX512(x.as(1).with(&levelsIQ4Plus0))
+	case blocks.MXFP4:
+		roundedPowerAVX512(x.as(0).with(&levelsMXFPPlus0))
+	case blocks.IQ4_XS:
+		roundedScaledAVX512(x.as(0).with(&levelsIQ4Plus0))
+	case blocks.Q4_K:
+		roundedMinimaAVX512(x.as(0))
+	case blocks.Q5_K:
+		roundedMinimaAVX512(x.as(1))
+	case blocks.Q6_K:
+		roundedHalvesAVX512(x.as(0))
+	case blocks.Q3_K:
+		roundedHalvesAVX512(x.as(1))
+	case blocks.Q4_1:
+		roundedOffsetAVX512(x.as(0))
+	case blocks.Q5_0:
+		roundedPlainAVX512(x.as(2))
+	case blocks.Q5_1:
+		roundedOffsetAVX512(x.as(1))
+	case blocks.Q2_K:
+		roundedPairsAVX512(x.as(0))
+	case blocks.NVFP4:
+		roundedFloatsAVX512(x.as(0).with(&levelsMXFPPlus0))
+	case blocks.TQ2_0, blocks.Q2_0:
+		roundedPlainAVX512(x.as(3))
+	case blocks.Q1_0:
+		roundedPlainAVX512(x.as(4))
+	}
+}
+
+// roundedAVX2 multiplies few rows in bfloat16 by blocks of some panels with AVX2.
+func roundedAVX2(t blocks.Type, x *blockCall) {
+	switch t {
+	case blocks.Q8_0:
+		roundedPlainSIMD(x.as(0))
+	case blocks.Q4_0:
+		roundedPlainSIMD(x.as(1).with(&levelsQ4Plus0))
+	case blocks.IQ4_NL:
+		roundedPlainSIMD(x.as(1).with(&levelsIQ4Plus0))
+	case blocks.Q4_K:
+		roundedMinimaSIMD(x.as(0))
+	case blocks.Q5_K:
+		roundedMinimaSIMD(x.as(1))
+	case blocks.Q6_K:
+		roundedHalvesSIMD(x.as(0))
+	case blocks.Q3_K:
+		roundedHalvesSIMD(x.as(1))
+	case blocks.Q5_0:
+		roundedPlainSIMD(x.as(2))
+	}
+}
+
 // multiplyAVX512 multiplies rows by unpacked blocks of a panel with AVX-512 and VNNI.
 func multiplyAVX512(s blocks.Scaling, x *blockCall) {
 	switch s {
@@ -391,36 +451,37 @@ func multiplyAMX(s blocks.Scaling, x *blockCall) {
 
 // kernelsOf is what differs between kernels of a type.
 var kernelsOf = [...]struct {
-	rowsAVX2  uint8 // multiplyAVX2 multiplies this many rows at a time
-	addedAVX2 uint8 // to integers that unpackAVX2 does not look up
-	fewAVX2   uint8 // the most rows of fewAVX2
-	fewAVX512 uint8 // and of fewAVX512
+	rowsAVX2                   uint8 // multiplyAVX2 multiplies this many rows at a time
+	addedAVX2                  uint8 // to integers that unpackAVX2 does not look up
+	fewAVX2                    uint8 // the most rows of fewAVX2
+	fewAVX512                  uint8 // and of fewAVX512
+	roundedAVX2, roundedAVX512 bool  // these have kernels
 }{
-	blocks.Q8_0:    {4, 0, 4, 8},
-	blocks.Q4_0:    {4, 0, 4, 8},
-	blocks.IQ4_NL:  {4, 0, 4, 8},
-	blocks.MXFP4:   {3, 0, 4, 8},
-	blocks.IQ4_XS:  {4, 0, 4, 8},
-	blocks.Q4_K:    {4, 0, 4, 8},
-	blocks.Q5_K:    {3, 0, 4, 8},
-	blocks.Q6_K:    {3, 32, 4, 8},
-	blocks.Q3_K:    {3, 32, 4, 4},
-	blocks.Q4_1:    {3, 0, 4, 8},
-	blocks.Q5_0:    {3, 16, 4, 8},
-	blocks.Q5_1:    {3, 0, 4, 8},
-	blocks.Q2_K:    {3, 0, 4, 4},
-	blocks.NVFP4:   {3, 0, 4, 4},
-	blocks.TQ1_0:   {4, 8, 1, 4},
-	blocks.TQ2_0:   {4, 8, 4, 4},
-	blocks.Q1_0:    {4, 8, 4, 4},
-	blocks.Q2_0:    {4, 8, 4, 4},
-	blocks.IQ2_XXS: {1, 0, 4, 4},
-	blocks.IQ2_XS:  {1, 0, 4, 4},
-	blocks.IQ2_S:   {1, 0, 4, 4},
-	blocks.IQ3_XXS: {1, 0, 4, 4},
-	blocks.IQ3_S:   {1, 0, 4, 4},
-	blocks.IQ1_S:   {1, 0, 4, 2},
-	blocks.IQ1_M:   {1, 0, 4, 2},
+	blocks.Q8_0:    {4, 0, 4, 8, true, true},
+	blocks.Q4_0:    {4, 0, 4, 8, true, true},
+	blocks.IQ4_NL:  {4, 0, 4, 8, true, true},
+	blocks.MXFP4:   {3, 0, 4, 8, false, true},
+	blocks.IQ4_XS:  {4, 0, 4, 8, false, true},
+	blocks.Q4_K:    {4, 0, 4, 8, true, true},
+	blocks.Q5_K:    {3, 0, 4, 8, true, true},
+	blocks.Q6_K:    {3, 32, 4, 8, true, true},
+	blocks.Q3_K:    {3, 32, 4, 4, true, true},
+	blocks.Q4_1:    {3, 0, 4, 8, false, true},
+	blocks.Q5_0:    {3, 16, 4, 8, true, true},
+	blocks.Q5_1:    {3, 0, 4, 8, false, true},
+	blocks.Q2_K:    {3, 0, 4, 4, false, true},
+	blocks.NVFP4:   {3, 0, 4, 4, false, true},
+	blocks.TQ1_0:   {4, 8, 1, 4, false, false},
+	blocks.TQ2_0:   {4, 8, 4, 4, false, true},
+	blocks.Q1_0:    {4, 8, 4, 4, false, true},
+	blocks.Q2_0:    {4, 8, 4, 4, false, true},
+	blocks.IQ2_XXS: {1, 0, 4, 4, false, false},
+	blocks.IQ2_XS:  {1, 0, 4, 4, false, false},
+	blocks.IQ2_S:   {1, 0, 4, 4, false, false},
+	blocks.IQ3_XXS: {1, 0, 4, 4, false, false},
+	blocks.IQ3_S:   {1, 0, 4, 4, false, false},
+	blocks.IQ1_S:   {1, 0, 4, 2, false, false},
+	blocks.IQ1_M:   {1, 0, 4, 2, false, false},
 }
 
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
@@ -878,6 +939,62 @@ func multiplySingleVNNIAVX512(x *blockCall)
 //
 //go:noescape
 func multiplySingleVNNISIMD(x *blockCall)
+
+// roundedFloatsAVX512 is for NVFP4. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedFloatsAVX512(x *blockCall)
+
+// roundedHalvesAVX512 is for Q6_K, Q3_K. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedHalvesAVX512(x *blockCall)
+
+// roundedHalvesSIMD is for Q6_K, Q3_K. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedHalvesSIMD(x *blockCall)
+
+// roundedMinimaAVX512 is for Q4_K, Q5_K. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedMinimaAVX512(x *blockCall)
+
+// roundedMinimaSIMD is for Q4_K, Q5_K. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedMinimaSIMD(x *blockCall)
+
+// roundedOffsetAVX512 is for Q4_1, Q5_1. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedOffsetAVX512(x *blockCall)
+
+// roundedPairsAVX512 is for Q2_K. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedPairsAVX512(x *blockCall)
+
+// roundedPlainAVX512 is for Q8_0, Q4_0, IQ4_NL, Q5_0, TQ2_0, Q1_0, Q2_0. It works like
+// multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedPlainAVX512(x *blockCall)
+
+// roundedPlainSIMD is for Q8_0, Q4_0, IQ4_NL, Q5_0. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedPlainSIMD(x *blockCall)
+
+// roundedPowerAVX512 is for MXFP4. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedPowerAVX512(x *blockCall)
+
+// roundedScaledAVX512 is for IQ4_XS. It works like multiplyRoundedGeneric.
+//
+//go:noescape
+func roundedScaledAVX512(x *blockCall)
 
 // unpackIQ1MAVX512 is for IQ1_M. It works like unpackBlockGeneric.
 //
