@@ -123,23 +123,38 @@ func (k *softmaxProgram) integers() {
 	k.load("s", "rows")
 	w, quotient := param("w"), GP64()
 	LEAQ(k.bases, quotient)
+	each := func(name string, row func()) {
+		Label(name)
+		row()
+		ADDQ(imm(2*block), w)
+		ADDQ(Imm(4), quotient)
+		ADDQ(imm(blockBytes), k.s)
+		DECQ(k.n)
+		JNE(LabelRef(name))
+	}
+	if !k.lanes16 {
+		each("integers", func() {
+			factor := YMM()
+			VBROADCASTSS(Mem{Base: quotient}, factor)
+			k.integerRow(Mem{Base: w}, factor)
+		})
+		return
+	}
+	const vectors = block / avx512Lanes
 	order := ZMM()
-	if k.lanes16 {
-		VMOVDQU32(groupsInOrder(), order)
-	}
-	Label("integers")
-	if k.lanes16 {
-		k.avx512IntegerRow(Mem{Base: w}, Mem{Base: quotient}, order)
-	} else {
-		factor := YMM()
-		VBROADCASTSS(Mem{Base: quotient}, factor)
-		k.integerRow(Mem{Base: w}, factor)
-	}
-	ADDQ(imm(2*block), w)
-	ADDQ(Imm(4), quotient)
-	ADDQ(imm(blockBytes), k.s)
-	DECQ(k.n)
-	JNE(LabelRef("integers"))
+	VMOVDQU32(groupsInOrder(), order)
+	CMPQ(paramAddress("visible"), Imm(0))
+	JE(LabelRef("integers"))
+	CMPQ(k.pairs, imm(vectors/2))
+	JG(LabelRef("integers"))
+	each("halves", func() {
+		k.avx512IntegerRow(Mem{Base: w}, Mem{Base: quotient}, order, vectors/2)
+	})
+	JMP(LabelRef("whole"))
+	each("integers", func() {
+		k.avx512IntegerRow(Mem{Base: w}, Mem{Base: quotient}, order, vectors)
+	})
+	Label("whole")
 }
 
 func (k *softmaxProgram) integerRow(w Mem, factor reg.VecVirtual) {
@@ -159,11 +174,11 @@ func (k *softmaxProgram) integerRow(w Mem, factor reg.VecVirtual) {
 	}
 }
 
-// avx512IntegerRow is integerRow with 16 lanes.
-func (k *softmaxProgram) avx512IntegerRow(w, quotient Mem, order Op) {
+// avx512IntegerRow is integerRow with 16 lanes, of the first vectors; all others are 0.
+func (k *softmaxProgram) avx512IntegerRow(w, quotient Mem, order Op, vectors int) {
 	factor := ZMM()
 	VBROADCASTSS(quotient, factor)
-	var x [block / avx512Lanes]reg.VecVirtual
+	x := make([]reg.VecVirtual, vectors)
 	for v := range x {
 		x[v] = ZMM()
 		VMULPS(Mem{Base: k.s, Disp: v * avx512Vector}, factor, x[v])
@@ -173,6 +188,10 @@ func (k *softmaxProgram) avx512IntegerRow(w, quotient Mem, order Op) {
 		VPACKSSDW(x[v+1], x[v], x[v])
 		VPERMW(x[v], order, x[v])
 		VMOVDQU32(x[v], w.Offset(v/2*avx512Vector))
+	}
+	for v := vectors; v < block/avx512Lanes; v += 2 {
+		VPXORD(factor, factor, factor)
+		VMOVDQU32(factor, w.Offset(v/2*avx512Vector))
 	}
 }
 
