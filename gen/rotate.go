@@ -182,6 +182,9 @@ func (k *rotating) single() {
 	eachVector(k.left, func(mask reg.VecVirtual) {
 		v := k.vec()
 		loadLanes(Mem{Base: k.at}, mask, v)
+		if mask == nil {
+			PREFETCHT0(Mem{Base: k.at, Index: k.far, Scale: 1})
+		}
 		within := unique("within")
 		for i := range k.within {
 			if i > 0 {
