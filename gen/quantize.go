@@ -74,35 +74,55 @@ func columnsKernels() {
 	columnsKernel("scaleAddColumnsSIMD", "f bias", VMULPS, VADDPS)
 }
 
+// columnRows rows share the loads of what they are multiplied by and of what is added.
+const columnRows = 4
+
 func columnsKernel(name, operands string, operations ...func(ops ...Op)) {
 	names := strings.Fields(operands)
 	TEXT(name, noSplit, "func(s, "+strings.Join(names, ", ")+" *float32, rows, stride, n int)")
 	s, rows, stride := param("s"), param("rows"), param("stride")
 	SHLQ(Imm(2), stride)
-	Label("row")
-	at, n := GP64(), param("n")
-	MOVQ(s, at)
-	var from []reg.GPVirtual
-	for _, name := range names {
-		from = append(from, param(name))
+	for _, some := range []int{columnRows, 1} {
+		next := unique("rowsLeft")
+		loop := unique("rows")
+		Label(loop)
+		SUBQ(imm(some), rows)
+		JL(LabelRef(next))
+		to := []reg.GPVirtual{GP64()}
+		MOVQ(s, to[0])
+		for r := 1; r < some; r++ {
+			to = append(to, GP64())
+			LEAQ(Mem{Base: to[r-1], Index: stride, Scale: 1}, to[r])
+		}
+		LEAQ(Mem{Base: to[some-1], Index: stride, Scale: 1}, s)
+		var from []reg.GPVirtual
+		for _, name := range names {
+			from = append(from, param(name))
+		}
+		at := GP64()
+		XORL(at.As32(), at.As32())
+		eachVector(param("n"), func(mask reg.VecVirtual) { columnsOf(to, from, at, mask, operations) },
+			func() { ADDQ(imm(vector), at) })
+		JMP(LabelRef(loop))
+		Label(next)
+		ADDQ(imm(some), rows)
 	}
-	eachVector(n, func(mask reg.VecVirtual) {
-		v := YMM()
-		loadLanes(Mem{Base: at}, mask, v)
-		for i, operation := range operations {
-			u := YMM()
-			loadLanes(Mem{Base: from[i]}, mask, u)
-			operation(u, v, v)
-		}
-		storeLanes(v, mask, Mem{Base: at})
-	}, func() {
-		ADDQ(imm(vector), at)
-		for _, x := range from {
-			ADDQ(imm(vector), x)
-		}
-	})
-	ADDQ(stride, s)
-	DECQ(rows)
-	JNE(LabelRef("row"))
 	finish()
+}
+
+// columnsOf does so for a vector of some rows.
+func columnsOf(to, from []reg.GPVirtual, at reg.GPVirtual, mask reg.VecVirtual,
+	operations []func(ops ...Op)) {
+	operands := newVectors(len(from))
+	for i, x := range from {
+		loadLanes(Mem{Base: x, Index: at, Scale: 1}, mask, operands[i])
+	}
+	for _, row := range to {
+		v, x := YMM(), Mem{Base: row, Index: at, Scale: 1}
+		loadLanes(x, mask, v)
+		for i, operation := range operations {
+			operation(operands[i], v, v)
+		}
+		storeLanes(v, mask, x)
+	}
 }
