@@ -1,12 +1,8 @@
 package lm
 
 import (
-	"encoding/binary"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -33,14 +29,8 @@ var llamaFiles = map[string]func(*fakeGGUF){
 
 // TestLlamaCpp compares logits with llama.cpp's in float32, for random files of each architecture:
 // after prompts of 5, 70 and 700 tokens, and after each of 20 tokens that follow one at a time.
-// ATTN_TEST_LLAMA is the path of a program that computes them by libllama, with caches in F32 and
-// without flash attention. Its arguments are a file, the size of its context, the length of a
-// prompt that is one batch, and the indices of all tokens; it writes each token's logits as float32.
 func TestLlamaCpp(t *testing.T) {
-	program := os.Getenv("ATTN_TEST_LLAMA")
-	if program == "" {
-		t.Skip("ATTN_TEST_LLAMA names no program")
-	}
+	llama := gguftest.NewLlama(t)
 	cases := slices.Concat(archCases, fileCases, furtherCases, layeredCases, []archCase{
 		{name: "exaone4 of 64 layers", gguf: func(r *reference) *fakeGGUF { return exaoneGGUF(r, 64) }}})
 	for _, c := range ggufCases {
@@ -64,7 +54,7 @@ func TestLlamaCpp(t *testing.T) {
 			}
 			f.Write(t, path)
 			for _, n := range []int{5, 70, 700} {
-				compareLlama(t, program, path, n)
+				compareLlama(t, llama, path, n)
 			}
 		})
 	}
@@ -97,27 +87,22 @@ func (f *fakeGGUF) widenNumbers(t *testing.T, gelu bool) {
 }
 
 // compareLlama compares the logits after a prompt of n tokens, and after the tokens that follow.
-func compareLlama(t *testing.T, program, path string, n int) {
+func compareLlama(t *testing.T, llama gguftest.Llama, path string, n int) {
 	var tokens []int32
-	args := []string{path, "1024", strconv.Itoa(n)}
 	for i := range n + 20 {
 		tokens = append(tokens, int32(7*i*i+i/3)%17)
-		args = append(args, strconv.Itoa(int(tokens[i])))
 	}
-	out, err := exec.Command(program, args...).Output()
-	must(t, err)
+	all := llama.Run(t, path, n, tokens)
 	m, err := Open(path, Options{Keys: F32, Context: 1024})
 	must(t, err)
 	defer func() { must(t, m.Close()) }()
 	s, err := m.NewSession()
 	must(t, err)
-	worst, want := 0.0, make([]float32, len(out)/4/len(tokens))
+	worst := 0.0
 	for i := n; i <= len(tokens); i++ {
 		got, err := s.Append(t.Context(), tokens[s.Len():i]...)
 		must(t, err)
-		_, err = binary.Decode(out[4*(i-1)*len(want):], binary.LittleEndian, want)
-		must(t, err)
-		worst = max(worst, worstDistance(want, got))
+		worst = max(worst, worstDistance(all[(i-1)*len(got):][:len(got)], got))
 	}
 	if t.Logf("%d tokens: %.1e", n, worst); !(worst < 1e-3) {
 		t.Errorf("%d tokens: logits differ by %.2g of their deviation, want less than 0.001", n, worst)
