@@ -109,7 +109,7 @@ func llamaFile(t *testing.T, name string) (f *gguftest.File) {
 	}
 	f.Set(kind+".context_length", uint32(1024))
 	for i, x := range f.Tensors {
-		if strings.Contains(x.Name, ".ffn_gate") || kind == "bert" && strings.Contains(x.Name, ".ffn_up") {
+		if strings.Contains(x.Name, "ffn_gate") || kind == "bert" && strings.Contains(x.Name, "ffn_up") {
 			for j := 3; j < len(x.Data); j += 4 {
 				f.Tensors[i].Data[j] += 7 // times 2¹⁴
 			}
