@@ -22,6 +22,9 @@ var llamaFiles = map[string]func(*fakeGGUF){
 	"qwen3.5 with experts and a layer for further tokens": nil,
 	"qwen3.5 with a layer for further tokens":             nil,
 	"qwen3next with a layer for further tokens":           nil,
+	"phi3 of GGUF for short texts": func(f *fakeGGUF) { // of 1024 tokens
+		f.Set("phi3.rope.scaling.original_context_length", uint32(1024))
+	},
 	// It rounds YaRN's ramp to whole pairs, and multiplies YaRN's magnitude twice.
 	"gpt-oss of GGUF": func(f *fakeGGUF) { f.Set("gpt-oss.rope.scaling.factor", nil) },
 	"olmo3 of GGUF":   func(f *fakeGGUF) { f.Set("olmo2.rope.scaling.attn_factor", nil) },
