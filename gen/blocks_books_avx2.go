@@ -80,9 +80,14 @@ func (b *narrowBook) indices(pair int) reg.VecVirtual {
 
 // bits are ones in each word whose bit is set.
 func (b *narrowBook) bits(at int) reg.VecVirtual {
-	x, bits := YMM(), b.blockSet.load(wordTable("bitsOfWords", 0x00020001, 0x00080004, 0x00200010,
+	return wordsOfBits(b.at(at + 2*b.half))
+}
+
+// wordsOfBits are ones in each word whose bit in a word is set.
+func wordsOfBits(from Mem) reg.VecVirtual {
+	x, bits := YMM(), narrowBlocks.load(wordTable("bitsOfWords", 0x00020001, 0x00080004, 0x00200010,
 		0x00800040, 0x02000100, 0x08000400, 0x20001000, 0x80004000))
-	VPBROADCASTW(b.at(at+2*b.half), x)
+	VPBROADCASTW(from, x)
 	VPAND(bits, x, x)
 	VPCMPEQW(bits, x, x)
 	return x

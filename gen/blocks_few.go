@@ -133,6 +133,10 @@ func (t *fewTile) emit() {
 		ADDQ(imm(t.form.Header()+t.form.shared()), request)
 		ADDQ(imm(8*blockRowSize), t.at[0])
 		ADDQ(imm(t.form.shared()), t.w)
+	} else if t.form.codes == entriesOfBook && !t.wide {
+		t.bookOfRow(request)
+		ADDQ(imm(t.form.parts()*t.form.Part()), t.w)
+		ADDQ(imm(t.form.parts()*blockRowSize), t.at[0])
 	} else if parts := t.form.parts(); parts > 1 {
 		begun := t.form.Header() + t.form.shared()
 		t.request(request, begun)

@@ -126,6 +126,9 @@ func (g *typesGo) few(s blockSet, name, others, with string) {
 		call := "x"
 		if f.codes == entriesOfBook {
 			call = "x.withFields(t)"
+			if !s.wide {
+				call = "x.withEntries(t)"
+			}
 		}
 		if f.looksUp() {
 			call = fmt.Sprintf("x.with(&%s)", g.table(f.Levels, s.bias(f)))
@@ -200,7 +203,7 @@ func (g *typesGo) traits() {
 	g.Line("roundedAVX2, roundedAVX512 bool // these have kernels\n}{")
 	for _, row := range blocktypes.Rows {
 		f, few, fewWide := formOf(row.Type), 4, 4
-		if f.codes == trits {
+		if f.codes == trits || f.codes == entriesOfBook {
 			few = 1
 		}
 		if row.Eight {

@@ -174,11 +174,14 @@ func fewRowsKernels() {
 	which := func(row blocktypes.Row) blocktypes.AMD64 { return row.Few }
 	for _, s := range []blockSet{wideBlocks, dotBlocks, narrowBlocks} {
 		s.eachKernel(which, s.fewForm, func(name string, form blockForm, row blocktypes.Row) {
-			if s == narrowBlocks && form.codes == trits {
+			switch {
+			case s == narrowBlocks && form.codes == trits:
 				multiplyFewTrits(name, form)
-				return
+			case s == narrowBlocks && form.codes == entriesOfBook:
+				multiplyRowOfBook(name, form)
+			default:
+				s.multiplyFew(name, form, s.wide && row.Eight)
 			}
-			s.multiplyFew(name, form, s.wide && row.Eight)
 		})
 	}
 }

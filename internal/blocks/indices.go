@@ -439,9 +439,9 @@ func (of *Traits) eight(t *bookTables, from *indices, l int) uint64 {
 // signed negates the bytes of x, which are not 0, where those of a mask are 0xff.
 func signed(x, mask uint64) uint64 { return (x ^ mask) + mask&ofTwo }
 
-// shifted is entries of IQ1 times 8, plus 1, or minus 1 if less is 1. x includes the 1.
+// shifted is bytes of multiples of 8 less 7, or less 9 if less is 1.
 func shifted(x uint64, less uint32) uint64 {
-	return (x ^ 0x80*ofTwo) - uint64(2*less)*ofTwo ^ 0x80*ofTwo // no byte borrows from the next
+	return x + uint64(0x79-2*less)*ofTwo ^ 0x80*ofTwo // no byte carries to the next
 }
 
 // bookTables are the entries of all books as bytes, and the masks of signs.
@@ -477,7 +477,7 @@ func makeTables() {
 	expand(t.s2[:], bookIQ2S[:], 2, levels)
 	expand(t.xxs3[:], bookIQ3XXS[:], 3, []byte{4, 12, 20, 28, 36, 44, 52, 62})
 	expand(t.s3[:], bookIQ3S[:], 3, []byte{1, 3, 5, 7, 9, 11, 13, 15})
-	expand(t.one[:], bookIQ1[:], 2, []byte{0xf9, 1, 9}) // −7, 1, 9
+	expand(t.one[:], bookIQ1[:], 2, []byte(levels1))
 	for i := range t.signs {
 		for bit := range 8 {
 			t.signs[i] |= uint64(0xff*(i>>bit&1)) << (8 * bit)
@@ -496,6 +496,25 @@ func makeTables() {
 // entry is field i of byte j, of two bits, or of four bits in entries of four numbers. Fields are
 // levels if these fit, else their indices.
 func (t Type) Fields() []uint16 { return tables().fields[t] }
+
+// Entries returns the entries of a type of indices as bytes, eight numbers or four of each. Of IQ1
+// they are multiples of 8, from which 7 or 9 is to be subtracted.
+func (t Type) Entries() (eight []uint64, four []uint32) {
+	all := tables()
+	switch t {
+	case IQ2_XXS:
+		return all.xxs2[:], nil
+	case IQ2_XS:
+		return all.xs2[:], nil
+	case IQ2_S:
+		return all.s2[:], nil
+	case IQ3_XXS:
+		return nil, all.xxs3[:]
+	case IQ3_S:
+		return nil, all.s3[:]
+	}
+	return all.one[:], nil
+}
 
 // fieldsOf converts an entry of a book.
 func (f *BookForm) fieldsOf(entry uint16) (fields uint16) {

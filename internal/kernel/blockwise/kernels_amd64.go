@@ -121,10 +121,11 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
+	most := fewRows
 	if t.Traits().Codes == blocks.Indices { // more of them wait longer for entries
-		return vnni(cpu) && rows <= int(kernelsOf[t].fewAVX512)
+		most = fewTile(cpu, t, fewRows)
 	}
-	return rows <= fewRows && hasProducts(cpu)
+	return rows <= most && hasProducts(cpu)
 }
 
 // fewTile is how many of some rows fewRowsStep multiplies: unpacking is half of the work for four.

@@ -254,6 +254,9 @@ func TestFew(t *testing.T) {
 				}
 			}
 		}
+		if !Few(cpu, blocks.IQ2_XS, 1) && cpu.ISA.Integers() {
+			t.Error("one row by IQ2_XS has no kernel")
+		}
 	})
 }
 

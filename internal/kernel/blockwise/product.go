@@ -106,3 +106,12 @@ func (x *blockCall) withFields(t blocks.Type) *blockCall {
 
 // fieldsOf is the entries of a type of indices.
 func fieldsOf(t blocks.Type) *byte { return (*byte)(unsafe.Pointer(&t.Fields()[0])) }
+
+// withEntries is the call with these as bytes.
+func (x *blockCall) withEntries(t blocks.Type) *blockCall {
+	eight, four := t.Entries()
+	if x.table = (*byte)(unsafe.Pointer(unsafe.SliceData(eight))); eight == nil {
+		x.table = (*byte)(unsafe.Pointer(unsafe.SliceData(four)))
+	}
+	return x
+}

@@ -292,6 +292,20 @@ func fewAVX2(t blocks.Type, x *blockCall) {
 		fewQ10SIMD(x)
 	case blocks.Q2_0:
 		fewQ20SIMD(x)
+	case blocks.IQ2_XXS:
+		fewIQ2XXSSIMD(x.withEntries(t))
+	case blocks.IQ2_XS:
+		fewIQ2XSSIMD(x.withEntries(t))
+	case blocks.IQ2_S:
+		fewIQ2SSIMD(x.withEntries(t))
+	case blocks.IQ3_XXS:
+		fewIQ3XXSSIMD(x.withEntries(t))
+	case blocks.IQ3_S:
+		fewIQ3SSIMD(x.withEntries(t))
+	case blocks.IQ1_S:
+		fewIQ1SSIMD(x.withEntries(t))
+	case blocks.IQ1_M:
+		fewIQ1MSIMD(x.withEntries(t))
 	}
 }
 
@@ -475,13 +489,13 @@ var kernelsOf = [...]struct {
 	blocks.TQ2_0:   {4, 8, 4, 4, false, true},
 	blocks.Q1_0:    {4, 8, 4, 4, false, true},
 	blocks.Q2_0:    {4, 8, 4, 4, false, true},
-	blocks.IQ2_XXS: {1, 0, 4, 4, false, false},
-	blocks.IQ2_XS:  {1, 0, 4, 4, false, false},
-	blocks.IQ2_S:   {1, 0, 4, 4, false, false},
-	blocks.IQ3_XXS: {1, 0, 4, 4, false, false},
-	blocks.IQ3_S:   {1, 0, 4, 4, false, false},
-	blocks.IQ1_S:   {1, 0, 4, 2, false, false},
-	blocks.IQ1_M:   {1, 0, 4, 2, false, false},
+	blocks.IQ2_XXS: {1, 0, 1, 4, false, false},
+	blocks.IQ2_XS:  {1, 0, 1, 4, false, false},
+	blocks.IQ2_S:   {1, 0, 1, 4, false, false},
+	blocks.IQ3_XXS: {1, 0, 1, 4, false, false},
+	blocks.IQ3_S:   {1, 0, 1, 4, false, false},
+	blocks.IQ1_S:   {1, 0, 1, 2, false, false},
+	blocks.IQ1_M:   {1, 0, 1, 2, false, false},
 }
 
 // scaleVectors is how many vectors of numbers unpacked bytes have after them.
@@ -529,35 +543,70 @@ var (
 	}
 )
 
+// fewIQ1MSIMD is for IQ1_M. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ1MSIMD(x *blockCall)
+
 // fewIQ1MVNNIAVX512 is for IQ1_M. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ1MVNNIAVX512(x *blockCall)
+
+// fewIQ1SSIMD is for IQ1_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ1SSIMD(x *blockCall)
 
 // fewIQ1SVNNIAVX512 is for IQ1_S. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ1SVNNIAVX512(x *blockCall)
 
+// fewIQ2SSIMD is for IQ2_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2SSIMD(x *blockCall)
+
 // fewIQ2SVNNIAVX512 is for IQ2_S. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ2SVNNIAVX512(x *blockCall)
+
+// fewIQ2XSSIMD is for IQ2_XS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2XSSIMD(x *blockCall)
 
 // fewIQ2XSVNNIAVX512 is for IQ2_XS. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ2XSVNNIAVX512(x *blockCall)
 
+// fewIQ2XXSSIMD is for IQ2_XXS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ2XXSSIMD(x *blockCall)
+
 // fewIQ2XXSVNNIAVX512 is for IQ2_XXS. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ2XXSVNNIAVX512(x *blockCall)
 
+// fewIQ3SSIMD is for IQ3_S. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ3SSIMD(x *blockCall)
+
 // fewIQ3SVNNIAVX512 is for IQ3_S. It works like multiplyBlocksGeneric.
 //
 //go:noescape
 func fewIQ3SVNNIAVX512(x *blockCall)
+
+// fewIQ3XXSSIMD is for IQ3_XXS. It works like multiplyBlocksGeneric.
+//
+//go:noescape
+func fewIQ3XXSSIMD(x *blockCall)
 
 // fewIQ3XXSVNNIAVX512 is for IQ3_XXS. It works like multiplyBlocksGeneric.
 //
