@@ -142,6 +142,7 @@ func BenchmarkInt8(b *testing.B) {
 		{"prefill/d=64/causal", shape{1, 8, 1, 1024, 1024, 64, 64}, BottomRight},
 		{"prefill/d=128", shape{1, 8, 1, 2048, 2048, 128, 128}, Full},
 		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+		{"text", shape{1, 12, 1, 16, 16, 32, 32}, Full},
 	} {
 		p := newProblem(r, normal, s.shape)
 		dst, _, _ := p.results()
