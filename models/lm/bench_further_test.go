@@ -79,7 +79,8 @@ func furtherFile() *gguftest.File {
 }
 
 // BenchmarkFurther compares tokens a second with at most three guesses of the model's own layer, of
-// which 0.8 are right, and without guesses, in alternating turns.
+// which parts are right, and without guesses, in alternating turns. Each turn is a model's first
+// answer.
 func BenchmarkFurther(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "further.gguf")
 	furtherFile().Write(b, path)
@@ -88,14 +89,16 @@ func BenchmarkFurther(b *testing.B) {
 	must(b, err)
 	m.Stop = nil
 	for _, workers := range []int{1, 2} {
-		b.Run(fmt.Sprintf("threads=%d", workers), func(b *testing.B) {
-			s.workers = workers
-			furtherTurns(b, m, s)
-		})
+		for _, right := range []float64{0.8, 0, 0.3, 0.95} {
+			b.Run(fmt.Sprintf("threads=%d/right=%v", workers, right), func(b *testing.B) {
+				s.workers = workers
+				furtherTurns(b, m, s, right)
+			})
+		}
 	}
 }
 
-func furtherTurns(b *testing.B, m *model, s settings) {
+func furtherTurns(b *testing.B, m *model, s settings, chance float64) {
 	plain := *m
 	plain.further = nil
 	var seconds, used [2][]float64 // of answers, and of processors
@@ -108,7 +111,7 @@ func furtherTurns(b *testing.B, m *model, s settings) {
 		if e.guesser != nil {
 			e.guesser.change = func(j *job, i int, token int32) int32 {
 				right := known[len(j.tokens)+len(j.guesses)]
-				if r.Float64() < 0.8 {
+				if r.Float64() < chance {
 					return int32(right)
 				}
 				return int32((right + 1) % m.Vocab)
