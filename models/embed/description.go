@@ -77,6 +77,7 @@ type names struct {
 	normBias                   bool
 	firstNorm                  bool // the first layer has a norm before attention
 	idle                       []string
+	experts                    expertNames
 	head, tokenHead            headNames // tokenHead labels tokens
 }
 

@@ -24,6 +24,14 @@ type ggufKeys struct {
 	Labels    []string `json:"classifier.output_labels"`
 }
 
+// ggufMixtureKeys are further keys of a Nomic with experts.
+type ggufMixtureKeys struct {
+	ggufKeys
+	Every   int `json:"moe_every_n_layers"`
+	Experts int `json:"expert_count"`
+	Top     int `json:"expert_used_count"`
+}
+
 // ggufGeneralIdle are keys under "general." without effect: the file's name, origin and authors.
 var ggufGeneralIdle = strictjson.Idle{
 	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
@@ -45,7 +53,8 @@ var ggufNames = names{
 	attentionNorm: "attn_output_norm", up: []string{"ffn_up"}, down: "ffn_down",
 	ffnNorm: "layer_output_norm", inputBias: true, outputBias: true, upBias: true, downBias: true,
 	normBias: true, firstNorm: true,
-	head: headNames{dense: "cls", out: "cls.output", activation: nn.Tanh},
+	experts: expertNames{router: "ffn_gate_inp", up: "ffn_up_exps", down: "ffn_down_exps"},
+	head:    headNames{dense: "cls", out: "cls.output", activation: nn.Tanh},
 }
 
 // rankPooling is the number of pooling_type for models that score.
@@ -53,6 +62,9 @@ const rankPooling = 4
 
 // jinaGGUF is the architecture of version 2 of Jina's embeddings.
 const jinaGGUF = "jina-bert-v2"
+
+// nomicGGUF and nomicMoEGGUF are the architectures of Nomic, the second one with experts.
+const nomicGGUF, nomicMoEGGUF = "nomic-bert", "nomic-bert-moe"
 
 // openGGUF reads a BERT, a Nomic, a Jina, a Qwen3 or an EmbeddingGemma from a GGUF file.
 func (m *Model) openGGUF(l *weights.Loader) {
@@ -71,14 +83,19 @@ func (m *Model) openGGUF(l *weights.Loader) {
 	case gemmaGGUF:
 		m.openGGUFGemma(l)
 		return
-	case "bert", "nomic-bert", jinaGGUF:
+	case "bert", nomicGGUF, nomicMoEGGUF, jinaGGUF:
 	default:
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert, %s, "+jinaGGUF+", nomic-bert or "+
-			"qwen3, or a folder whose model_type is one of %s", kind, gemmaGGUF, knownKinds()))
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, %s, "+jinaGGUF+", "+nomicGGUF+", "+
+			nomicMoEGGUF+" or qwen3, or a folder whose model_type is one of %s", kind, gemmaGGUF,
+			knownKinds()))
 		return
 	}
-	k := ggufKeys{Epsilon: 1e-12}
-	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"false"},
+	k := ggufMixtureKeys{ggufKeys: ggufKeys{Epsilon: 1e-12}}
+	var into any = &k.ggufKeys
+	if kind == nomicMoEGGUF {
+		into = &k
+	}
+	l.Metadata(kind, into, strictjson.Idle{"attention.causal": {"false"},
 		"rope.scaling.type": {`"none"`}})
 	d := &description{kind: kind, pad: -1, activation: nn.GELU, blocks: true, names: ggufNames,
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
@@ -98,8 +115,11 @@ func (m *Model) openGGUF(l *weights.Loader) {
 			d.vocab))
 	}
 	switch {
-	case kind == "nomic-bert":
+	case kind == nomicGGUF || kind == nomicMoEGGUF:
 		d.setNomic(k.Base)
+		d.mixture = mixture{k.Every, k.Experts, k.Top}
+		l.Check("", d.mixture.check(kind+".moe_every_n_layers", kind+".expert_count",
+			kind+".expert_used_count"))
 	case k.Base != nil:
 		l.Check("", fmt.Errorf("%s.rope.freq_base is %v, want none: positions have a table or ALiBi",
 			kind, *k.Base))
@@ -131,14 +151,18 @@ func ggufSizes(kind string) sizeKeys {
 		epsilon: kind + ".attention.layer_norm_epsilon", segments: "tokenizer.ggml.token_type_count"}
 }
 
-// setNomic changes a BERT's description to Nomic's: rotated positions, a gate and no biases.
+// setNomic changes a BERT's description to Nomic's: rotated positions, and without experts a gate
+// and no biases.
 func (d *description) setNomic(base *float64) {
-	d.positions, d.gated, d.activation = 0, true, nn.SiLU
+	d.positions = 0
 	d.rope = &nn.RopeConfig{Dim: d.width, Base: 10000}
 	if base != nil {
 		d.rope.Base = *base
 	}
 	n := &d.names
-	n.positions, n.up = "", []string{"ffn_gate", "ffn_up"}
+	if n.positions = ""; d.kind == nomicMoEGGUF {
+		return
+	}
+	d.gated, d.activation, n.up = true, nn.SiLU, []string{"ffn_gate", "ffn_up"}
 	n.inputBias, n.outputBias, n.upBias, n.downBias = false, false, false, false
 }

@@ -443,7 +443,8 @@ func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
 		`general.architecture is "llama", want bert, gemma-embedding, jina-bert-v2, nomic-` +
-			"bert or qwen3, or a folder whose model_type is one of bert, camembert": func(f *gguftest.File) {
+			"bert, nomic-bert-moe or qwen3, or a folder whose model_type is one of " +
+			"bert, camembert": func(f *gguftest.File) {
 			f.Set("general.architecture", "llama")
 		},
 		"bert.rope.freq_base is 10000, want none": func(f *gguftest.File) {

@@ -15,16 +15,22 @@ type mixture struct {
 	count, top int // experts, and how many a token chooses
 }
 
-// check validates the sizes.
-func (m *mixture) check() error {
+// expertNames are the names of a layer's experts, without .weight in GGUF files.
+type expertNames struct {
+	router, up, down string
+	bias             string // of the sum; "" for none
+}
+
+// check validates the sizes, whose keys it names.
+func (m *mixture) check(every, count, top string) error {
 	switch {
 	case m.every == 0:
 		return nil
 	case m.every < 2:
-		return fmt.Errorf("moe_every_n_layers is %d, want 0 or at least 2", m.every)
+		return fmt.Errorf("%s is %d, want 0 or at least 2", every, m.every)
 	case m.count < 1 || m.count > 1<<12 || m.top < 1 || m.top > m.count:
-		return fmt.Errorf("num_experts is %d and moe_top_k %d, want 1 to 4096, and 1 to as many",
-			m.count, m.top)
+		return fmt.Errorf("%s is %d and %s %d, want 1 to 4096, and 1 to as many", count, m.count, top,
+			m.top)
 	}
 	return nil
 }
@@ -36,33 +42,55 @@ func (m *mixture) has(i int) bool { return m.every > 0 && i%m.every == 1 }
 type experts struct {
 	router   weights.Linear
 	up, down []*attn.Matrix
-	bias     attn.Tensor // of the sum
+	bias     attn.Tensor // of the sum; without Data for none
 }
 
 // loadExperts loads the networks of a layer.
 func (b *builder) loadExperts(at string) *experts {
-	n, f, h := b.mixture.count, b.ffn, b.hidden
-	kind := attn.F32
+	n, h, names := b.mixture.count, b.hidden, &b.names.experts
+	at = b.at + at
+	x := &experts{router: b.Linear(attn.F32, h, false, weights.Part{Name: at + names.router, Out: n})}
+	if b.blocks {
+		x.up, x.down = b.expertsOf(at+names.up, h, b.ffn), b.expertsOf(at+names.down, b.ffn, h)
+	} else {
+		x.up, x.down = b.packExperts(at+names.up, at+names.down)
+	}
+	if names.bias != "" {
+		bias := b.Tensor(at+names.bias, h)
+		x.bias = attn.Tensor{Data: bias, B: 1, H: 1, L: 1, D: h, SB: h, SH: h, SL: h}
+	}
+	return x
+}
+
+// expertsOf loads the matrices of a tensor of all experts, as the file has them.
+func (b *builder) expertsOf(name string, in, out int) []*attn.Matrix {
+	n := b.mixture.count
+	var parts []weights.Part
+	for e := range n {
+		parts = append(parts, weights.Part{Name: name, Out: out, From: e * out, Of: n * out, Experts: n})
+	}
+	return b.ExpertMatrices(-1, in, false, parts...).Matrices
+}
+
+// packExperts packs the matrices of two tensors of folders, the second of which has a row for each
+// input.
+func (b *builder) packExperts(upName, downName string) (up, down []*attn.Matrix) {
+	n, f, h, kind := b.mixture.count, b.ffn, b.hidden, attn.F32
 	if b.Integers {
 		kind = attn.I8
 	}
-	x := &experts{router: b.Linear(attn.F32, h, false,
-		weights.Part{Name: b.at + at + "mlp.router.layer", Out: n})}
-	up, down := b.at+at+"mlp.experts.mlp.w1", b.at+at+"mlp.experts.mlp.w2"
-	first, second := b.Tensor(up, n*f, h), b.Tensor(down, n*f, h)
-	bias := b.Tensor(b.at+at+"mlp.experts.bias", h)
+	first, second := b.Tensor(upName, n*f, h), b.Tensor(downName, n*f, h)
 	for e := 0; e < n && b.Err == nil; e++ {
-		x.up = append(x.up, b.Pack(kind, up, first[e*f*h:][:f*h], h, f).Matrix)
-		rows := make([]float32, h*f) // the file has a row for each input
+		up = append(up, b.Pack(kind, upName, first[e*f*h:][:f*h], h, f).Matrix)
+		rows := make([]float32, h*f)
 		for i := range f {
 			for j, w := range second[(e*f+i)*h:][:h] {
 				rows[j*f+i] = w
 			}
 		}
-		x.down = append(x.down, b.Pack(kind, down, rows, f, h).Matrix)
+		down = append(down, b.Pack(kind, downName, rows, f, h).Matrix)
 	}
-	x.bias = attn.Tensor{Data: bias, B: 1, H: 1, L: 1, D: h, SB: h, SH: h, SL: h}
-	return x
+	return up, down
 }
 
 // runExperts sets y to the outputs of the experts that each row of x chooses.
@@ -94,7 +122,8 @@ func (s *slab) runExperts(m *experts) {
 		s.err = s.pool.MulExperts(mixed, wide, m.down, chosen, nil)
 	}
 	s.try(nn.Combine(s.pool, y, mixed, s.view(s.shares, top)))
-	bias := m.bias
-	bias.L, bias.SL = s.rows, attn.Broadcast
-	s.try(nn.Add(s.pool, y, y, bias))
+	if bias := m.bias; bias.Data != nil {
+		bias.L, bias.SL = s.rows, attn.Broadcast
+		s.try(nn.Add(s.pool, y, y, bias))
+	}
 }

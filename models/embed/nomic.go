@@ -16,6 +16,8 @@ var nomicNames = names{
 	up: []string{"mlp.fc12", "mlp.fc11"}, down: "mlp.fc2", ffnNorm: "norm2", normBias: true,
 	firstNorm: true,
 	idle:      []string{"pooler.dense.*", "cls.*"},
+	experts: expertNames{router: "mlp.router.layer", up: "mlp.experts.mlp.w1",
+		down: "mlp.experts.mlp.w2", bias: "mlp.experts.bias"},
 }
 
 // nomicIdle are keys without effect: settings of training, of heads and of implementations.
@@ -63,7 +65,8 @@ func readNomic(l *weights.Loader, kind string) *description {
 	n := &d.names
 	n.inputBias, n.outputBias, n.upBias, n.downBias = c.InputBias, c.InputBias, c.UpBias, c.DownBias
 	d.mixture = mixture{c.Every, c.Experts, c.Top}
-	l.Check(configJSON, d.mixture.check())
+	l.Check(configJSON, d.mixture.check("moe_every_n_layers", "num_experts",
+		"moe_top_k"))
 	gates := map[string]nn.Activation{"swiglu": nn.SiLU, "geglu": nn.GELU, "glu": nn.Sigmoid}
 	var ok bool
 	switch d.activation, ok = gates[c.Activation]; {
