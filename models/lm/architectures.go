@@ -52,6 +52,7 @@ type architecture struct {
 	logitCap float64
 
 	longRotation bool // rotations are stretched by factors for short and for long texts
+	ungated      bool // networks have no gate
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
@@ -106,6 +107,14 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}}
 		}},
+	{kind: "arcee", gguf: "arcee", folder: &folderNames, file: &ggufNames, activation: nn.ReLU,
+		pairs: true, biasKey: true, ffnBiasKey: true, ungated: true, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{128001}}
+		}},
+	{gguf: "exaone", file: &ggufNames, activation: nn.SiLU, scoreCap: -1, logitCap: -1},
+	{gguf: "internlm2", file: &ggufNames, activation: nn.SiLU, pairs: true, scoreCap: -1,
+		logitCap: -1},
 	{kind: "mistral", wrapper: "mistral3", folder: &folderNames, activation: nn.SiLU,
 		window: windowOfAll, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
@@ -363,8 +372,9 @@ func usualStates() configFile {
 		StateHeads: new(32)}
 }
 
-// activationNames are the names of activations in config.json.
-var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh}
+// activationNames are the names of activations in config.json. ReLU is squared where it is used.
+var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh,
+	nn.ReLU: "relu2"}
 
 // architectureOf finds a kind by one of the names that the functions return. key is the file's key
 // for errors, which list all names.
@@ -416,7 +426,7 @@ func (a *architecture) ggufName() string    { return a.gguf }
 // apply sets what a kind computes, for folders and for GGUF files.
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
-	c.WideNorm, c.OnlyAfter = a.wideNorm, a.onlyAfter
+	c.WideNorm, c.OnlyAfter, c.Ungated = a.wideNorm, a.onlyAfter, a.ungated
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
 	c.Gated, c.Experts.Beside = a.states, a.mixture == besideExperts

@@ -162,6 +162,35 @@ var archCases = []archCase{
 	{name: "phi3 of GGUF for long texts", context: 33, gguf: func(r *reference) *fakeGGUF {
 		return phiGGUF(r, longFactors)
 	}},
+	{name: "arcee", folder: func(f *fake, r *reference) {
+		f.config["model_type"], f.config["hidden_act"] = "arcee", "relu2"
+		f.config["mlp_bias"], f.config["attention_bias"] = true, true
+		addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+			"mlp.up_proj", "mlp.down_proj")
+		f.withoutGates()
+	}},
+	{name: "arcee of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "arcee", one("Q8_0"))
+		f.withoutGates()
+		f.without("blk.0.ffn_gate.weight", "blk.1.ffn_gate.weight")
+		f.pair()
+		r.head = 16
+		return f
+	}},
+	{name: "exaone of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "exaone", one("Q8_0"))
+		f.Set("tokenizer.ggml.pre", "exaone")
+		f.tensor("rope_freqs.weight", one("F32"), 8)
+		f.setData("rope_freqs.weight", []float32{1, 1, 1.5, 2, 4, 8, 8, 8})
+		r.head, r.magnitude, r.factors = 16, 1, []float64{1, 1, 1.5, 2, 4, 8, 8, 8}
+		return f
+	}},
+	{name: "internlm2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "internlm2", one("Q8_0"))
+		f.pair()
+		r.head = 16
+		return f
+	}},
 	{name: "qwen2moe", folder: func(f *fake, r *reference) { moeFolder(f, r, "qwen2_moe", 0, 1) }},
 	{name: "qwen2moe, shares of one", folder: func(f *fake, r *reference) {
 		moeFolder(f, r, "qwen2_moe", 1)
@@ -613,6 +642,15 @@ func mixtralFolder(f *fake, r *reference) {
 		}
 	}
 	r.used, r.normalized = 2, true
+}
+
+// withoutGates removes the gates of networks.
+func (f *fake) withoutGates() {
+	for name := range f.tensors {
+		if strings.Contains(name, "mlp.gate_proj") {
+			delete(f.tensors, name)
+		}
+	}
 }
 
 // glm4Folder has norms before and after attention and networks, and one tensor of gate and up.
@@ -1427,6 +1465,7 @@ func compareTokens(t *testing.T, m *model, r *reference) {
 // TestKeysOfArchitectures gives kinds keys of other kinds, and invalid values.
 func TestKeysOfArchitectures(t *testing.T) {
 	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
+	arcee := func(f *fake) { f.config["model_type"] = "arcee" }
 	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
@@ -1465,6 +1504,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "_sliding_window_pattern", 2, "is 2, want no such key"},
 		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
+		{arcee, "hidden_act", "silu", `is "silu", want relu2`},
 		{nil, "hidden_activation", "silu", `is "silu", want it only for gemma`},
 		{nil, "global_head_dim", 512, "is 512, want no such key"},
 		{nil, "num_kv_shared_layers", 2, "is 2, want no such key"},

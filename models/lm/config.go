@@ -48,6 +48,7 @@ type config struct {
 	Wrapped      bool    // the file has the model in text_config, next to one for images
 	ByLayer      byLayer `json:",omitzero"`
 	ValueNorm    bool    `json:",omitzero"` // values are normed, head by head, without weights
+	Ungated      bool    `json:",omitzero"` // networks have no gate
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }

@@ -246,8 +246,13 @@ func (r *runner) feedForward(i int) {
 
 // dense computes a network of the normed rows.
 func (r *runner) dense(to *[]float32, l *decoderLayer) {
-	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
-	r.gated(&r.active, r.gate, r.up)
+	if r.Ungated {
+		r.multiply(r.normed, product{&r.up, &l.up})
+		r.activate(&r.active, r.up)
+	} else {
+		r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
+		r.gated(&r.active, r.gate, r.up)
+	}
 	r.multiply(r.active, product{to, &l.down})
 }
 

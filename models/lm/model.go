@@ -222,9 +222,13 @@ func (b *layerBuilder) attention(l *decoderLayer, n *layerNames, i int) {
 
 // network loads the matrices of a feed-forward network. Gate and up may be rows of one tensor.
 func (b *layerBuilder) network(l *decoderLayer, n *layerNames, width int) {
-	parts := b.parts(n.gateUp, []string{n.gate, n.up}, width, width)
-	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
-	l.up = b.linear(parts[1], b.Dim, b.FFNBias)
+	if b.Ungated {
+		l.up = b.linear(b.part(n.up, width), b.Dim, b.FFNBias)
+	} else {
+		parts := b.parts(n.gateUp, []string{n.gate, n.up}, width, width)
+		l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
+		l.up = b.linear(parts[1], b.Dim, b.FFNBias)
+	}
 	l.down = b.linear(b.part(n.down, b.Dim), width, b.FFNBias)
 }
 

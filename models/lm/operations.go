@@ -29,6 +29,17 @@ func (r *runner) gated(to *[]float32, gate, up []float32) {
 	r.try(nn.Gate(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), r.Activation))
 }
 
+// activate computes to = activation(x), or the square of ReLU.
+func (r *runner) activate(to *[]float32, x []float32) {
+	if r.Activation == nn.ReLU {
+		r.gated(to, x, x) // max(x, 0)·x
+		return
+	}
+	*to = resize(*to, len(x))
+	n := max(1, len(x))
+	r.try(nn.Activate(r.pool, rowsOf(*to, n), rowsOf(x, n), r.Activation))
+}
+
 // add computes dst += x.
 func (r *runner) add(dst, x []float32) {
 	n := max(1, len(dst))

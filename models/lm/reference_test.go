@@ -155,6 +155,13 @@ func (r *reference) network(x []float64, at string) []float64 {
 }
 
 func (r *reference) gated(x []float64, at string) []float64 {
+	if _, ok := r.f.tensors[at+"gate_proj.weight"]; !ok {
+		up := r.linearMap(x, at+"up_proj")
+		for j, u := range up {
+			up[j] = max(u, 0) * max(u, 0)
+		}
+		return r.linearMap(up, at+"down_proj")
+	}
 	gate, up := r.linearMap(x, at+"gate_proj"), r.linearMap(x, at+"up_proj")
 	for j, g := range gate {
 		if r.limit > 0 {

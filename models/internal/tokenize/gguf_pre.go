@@ -53,6 +53,7 @@ const (
 
 var (
 	llama3GGUF = preGGUF{patterns: []string{llama3Words}, ignoreMerges: true, addBegin: true}
+	digitsGGUF = preGGUF{patterns: []string{`\p{N}`, gpt2}}
 	qwen2GGUF  = preGGUF{patterns: []string{qwen2Words}, normal: true}
 )
 
@@ -77,8 +78,8 @@ var preTokenizersGGUF = map[string]preGGUF{
 		"\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", `\s+$`, "[一-\u9fa5\u0800-一가-\ud7ff]+", `\p{N}`}},
 	// converters write this for unknown tokenizers: Falcon's words
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
-	"smollm":  {patterns: []string{`\p{N}`, gpt2}},
-	"refact":  {patterns: []string{`\p{N}`, gpt2}}, // of Granite 3
+	"smollm":  digitsGGUF, "exaone": digitsGGUF, "starcoder": digitsGGUF,
+	"refact": digitsGGUF, // of Granite 3
 }
 
 func knownPre() string {
