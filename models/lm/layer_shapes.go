@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/internal/weights"
@@ -104,7 +105,7 @@ func (c *config) unreadKeys(names *tensorNames) (patterns []string) {
 // inputTable makes rows of which each layer reads a part: for a token, the sum of a row of a table
 // and of the product of its embedding with a matrix.
 type inputTable struct {
-	table  *weights.Table // [Vocab][Layers·Inputs]
+	table  *weights.FileTable // [Vocab][Layers·Inputs]
 	matrix weights.Linear
 	norm   []float32 // of the part of each layer
 }
@@ -122,7 +123,7 @@ func (m *model) inputTable(b *layerBuilder, names *tensorNames) *inputTable {
 		return nil
 	}
 	all := m.Layers * n
-	return &inputTable{b.Table(names.inputs+".weight", m.Vocab, all, nil),
+	return &inputTable{b.FileTable(names.inputs+".weight", m.Vocab, all),
 		b.linear(b.part(names.inputMatrix, all), m.Dim, false), b.norm(names.inputNorm, n)}
 }
 
@@ -152,6 +153,7 @@ func (b *layerBuilder) layerScale(n *layerNames) []float32 {
 type inputRows struct {
 	inputs []float32 // [rows][Layers][Inputs]
 	looked []float32 // the same, of the table
+	failed atomic.Pointer[error]
 }
 
 // lookUpInputs computes the inputs of all layers from the embeddings.
@@ -163,6 +165,9 @@ func (r *runner) lookUpInputs() {
 	r.looked = resize(r.looked, len(r.inputs))
 	parts := (len(r.tokens) + embeddedRows - 1) / embeddedRows
 	r.try(r.pool.Run(parts, (*inputLooker)(r)))
+	if err := r.failed.Swap(nil); err != nil {
+		r.try(*err)
+	}
 	r.rmsNorm(&r.inputs, r.inputs, r.table.norm)
 	if r.err == nil {
 		r.try(r.pool.Run(parts, (*inputAdder)(r)))
@@ -184,7 +189,11 @@ func (l *inputLooker) Work(part int) {
 	looked, inputs := r.someInputs(part)
 	n := r.Layers * r.ByLayer.Inputs
 	for i := range len(looked) / n {
-		r.table.table.Row(looked[i*n:][:n], int(r.tokens[part*embeddedRows+i]))
+		err := r.table.table.Row(looked[i*n:][:n], int(r.tokens[part*embeddedRows+i]))
+		if err != nil {
+			r.failed.Store(&err)
+			return
+		}
 	}
 	scale(looked, float32(math.Sqrt(float64(r.ByLayer.Inputs))))
 	scale(inputs, float32(1/math.Sqrt(float64(r.Dim))))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -466,5 +468,29 @@ func TestSessionsOfSharedCaches(t *testing.T) {
 	}
 	if _, err := newRemote(m.net, &settings{}); !errors.Is(err, attn.ErrOption) {
 		t.Errorf("with a cache elsewhere: %v", err)
+	}
+}
+
+// TestInputsStayInTheFile opens a model whose second table needs no memory. When the file has lost
+// its rows, an answer ends with an error that names the tensor.
+func TestInputsStayInTheFile(t *testing.T) {
+	f := newFake("BF16")
+	small4.folder(f, &reference{}, false)
+	path := f.write(t)
+	m, err := Open(path, Options{Workers: 1})
+	must(t, err)
+	defer m.Close()
+	if table := m.net.table.table.MemoryUse(); table != 0 {
+		t.Errorf("the table of inputs occupies %d bytes, want 0", table)
+	}
+	ask := func() (err error) {
+		for _, err = range m.Generate(t.Context(), []int32{3, 1}, Generation{MaxTokens: 2}) {
+		}
+		return err
+	}
+	must(t, ask())
+	must(t, os.Truncate(filepath.Join(path, "model.safetensors"), 8))
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "embed_tokens_per_layer") {
+		t.Errorf("without rows: %v, want an error that names the tensor", err)
 	}
 }

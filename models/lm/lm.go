@@ -326,6 +326,9 @@ func (m *Model) Close() error {
 	if !m.engine.close() {
 		return fmt.Errorf("%w: the model was closed", ErrClosed)
 	}
+	if t := m.net.table; t != nil {
+		t.table.Close()
+	}
 	return nil
 }
 

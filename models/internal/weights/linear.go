@@ -235,7 +235,7 @@ func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	if l.Random != nil {
 		x := l.Tensor(name, rows, width)
 		data, _ := binary.Append(nil, binary.LittleEndian, x) // cannot fail
-		return &Table{nil, encodingOfGGUF(gguf.F32), data, width, 1}
+		return &Table{encoding: encodingOfGGUF(gguf.F32), data: data, width: width, scale: 1}
 	}
 	t, data := l.stored(name, []int{rows, width})
 	if l.Err != nil {
@@ -246,7 +246,7 @@ func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	if shared != nil && l.exact(shared, t.encoding) {
 		return &Table{matrix: shared.Matrix, width: width, scale: scale}
 	}
-	return &Table{nil, t.encoding, slices.Clone(data), width, scale}
+	return &Table{encoding: t.encoding, data: slices.Clone(data), width: width, scale: scale}
 }
 
 // exact reports whether a matrix keeps the exact numbers of a tensor in some encoding.

@@ -20,6 +20,7 @@ type stored struct {
 	inFile
 	shape    []int
 	encoding *encoding
+	offset   int64 // in the file
 	used     bool
 }
 
@@ -57,7 +58,8 @@ func (l *Loader) Open() {
 	}
 	l.files = f
 	for _, t := range f.Tensors {
-		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOf(t.DType)}
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOf(t.DType),
+			offset: t.Offset}
 	}
 }
 
@@ -70,7 +72,8 @@ func (l *Loader) openGGUF() {
 	}
 	l.files, l.metadata = f, f
 	for _, t := range f.Tensors {
-		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOfGGUF(t.Type)}
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOfGGUF(t.Type),
+			offset: t.Offset}
 	}
 }
 
@@ -144,20 +147,27 @@ func product(shape []int) int {
 	return n
 }
 
-// stored finds a tensor and returns its bytes in the file, valid until Close.
-func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
+// find finds a tensor. again says that it was found before.
+func (l *Loader) find(name string, shape []int) (t *stored, again bool) {
 	t = l.tensors[name]
 	switch {
 	case l.Err != nil:
-		return nil, nil
+		return nil, false
 	case t == nil:
 		l.Fail("%s: no %s has tensor %s, want one of shape %v", l.Path, l.source().file, name, shape)
-		return nil, nil
+		return nil, false
 	}
-	again := t.used
-	t.used = true
+	again, t.used = t.used, true
 	if err := t.check(shape, l.source()); err != nil {
 		l.Fail("%s: tensor %s %w", t.Path(), name, err)
+	}
+	return t, again
+}
+
+// stored finds a tensor and returns its bytes in the file, valid until Close.
+func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
+	t, again := l.find(name, shape)
+	if l.Err != nil {
 		return t, nil
 	}
 	data, err := t.Bytes()
