@@ -157,8 +157,8 @@ func decodePairsGeneric(t blocks.Type, dst []uint16, packed []byte, n int, float
 
 // multiplyRoundedGeneric computes a product in bfloat16, by weights that it unpacks first.
 func multiplyRoundedGeneric(x *Rounded) {
-	weights := x.N * blocks.Inputs * panel
-	halves, floats := make([]uint16, weights), make([]float32, weights)
+	n := x.N * blocks.Inputs * panel
+	halves, floats := make([]uint16, n), make([]float32, n)
 	cpu := tuning.Row{ISA: tuning.Generic}
 	sums := kernel.Sums{P: x.A, Rows: x.Rows, OStride: x.OStride, PStride: x.AStride}
 	layout := kernel.ScoreLayout(kernel.Pairs, x.N*blocks.Inputs, panel)

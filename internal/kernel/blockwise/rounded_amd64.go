@@ -55,30 +55,33 @@ func MultiplyRounded(cpu *tuning.Row, x *Rounded) {
 	per := of.Inputs / blocks.Inputs
 	whole := x.N / per // packed blocks of a panel
 	most, length := max(1, n/x.N), min(whole, n/per)
-	var call blockCall
-	call.oStride, call.aStride, call.part, call.parts = x.OStride, x.AStride, of.Part(), per
 	for p := 0; p < x.Panels; p += most {
-		call.panels = min(most, x.Panels-p)
 		for k := 0; k < whole; k += length {
-			at := (p*whole + k) * of.Packed
-			call.w, call.blocks = &x.Packed[at], min(length, whole-k)
-			call.request = operand.Address(x.Packed, at) + uintptr(cpu.PrefetchBlocks)
-			x.multiply(cpu.ISA, &call, p*panel, k*of.Inputs)
+			x.multiply(cpu, p, min(most, x.Panels-p), k, min(length, whole-k))
 		}
 	}
 }
 
-// multiply adds products of all rows to outputs from one on, of inputs from one on.
-func (x *Rounded) multiply(isa tuning.ISA, call *blockCall, output, input int) {
+// multiply adds products of all rows by n packed blocks of some panels, from a panel and a block
+// on, to outputs.
+func (x *Rounded) multiply(cpu *tuning.Row, first, panels, block, n int) {
+	of := x.Type.Traits()
+	at := first*x.PanelBytes() + block*of.Packed
+	var call blockCall
+	call.w, call.panels, call.blocks = &x.Packed[at], panels, n
+	call.part, call.parts = of.Part(), of.Inputs/blocks.Inputs
+	call.request = operand.Address(x.Packed, at) + uintptr(cpu.PrefetchBlocks)
+	call.oStride, call.aStride = x.OStride, x.AStride
 	for r := 0; r < x.Rows; r += call.rows {
 		call.rows = min(roundedTile, x.Rows-r)
 		last := r + call.rows - 1
-		call.o, call.lastO = &x.O[r*x.OStride+output], &x.O[last*x.OStride+output]
-		call.floats, call.lastFloats = &x.A[r*x.AStride+input], &x.A[last*x.AStride+input]
-		if isa.Lanes16() {
-			roundedAVX512(x.Type, call)
+		call.o, call.lastO = &x.O[r*x.OStride+first*panel], &x.O[last*x.OStride+first*panel]
+		call.floats = &x.A[r*x.AStride+block*of.Inputs]
+		call.lastFloats = &x.A[last*x.AStride+block*of.Inputs]
+		if cpu.ISA.Lanes16() {
+			roundedAVX512(x.Type, &call)
 		} else {
-			roundedAVX2(x.Type, call)
+			roundedAVX2(x.Type, &call)
 		}
 	}
 }
