@@ -11,31 +11,22 @@ import (
 // Products in bfloat16 of few rows by blocks as they lie in memory. The codes of 32 inputs become
 // bytes with sign in the frame; each byte becomes a float32 in a register, a weight, which is
 // rounded to bfloat16 and multiplied at once.
-//
-// A weight x is rounded by p = 2¹⁶·x, a factor that scales include, q = (1 − 2⁻¹⁶)·p and p − q: the
-// last bit of q is worth what the last bit of x in bfloat16 is, so q rounds x to nearest, ties to
-// even. That is so for all normal x below 2¹¹¹.
 
 const (
-	bitsLess    = 0x3f7fff00 // 1 − 2⁻¹⁶
-	bitsScale   = 0x3b800000 // 2⁻⁸: 2¹⁶, and a byte lies 24 bits up
-	bitsMinimum = 0x47800000 // 2¹⁶
 	bitsPower   = 0x32800000 // 2⁻²⁶, for four times a power of 2
-
-	mostRounded = 4 // rows of a call
+	mostRounded = 4          // rows of a call
 )
 
 // roundedRows is registers and stack slots of such a kernel.
 type roundedRows struct {
-	*blockUnpacker
+	*weightRounder
 	size int // bytes of a vector
 
 	w, header, half     reg.GPVirtual // the block's scales and codes; d; with 8 lanes, 0 or 8 outputs
 	first, last, stride reg.GPVirtual // current inputs of the first row and of the last one
 	bytes, from, left   reg.GPVirtual // bytes of all groups in the frame, the current one; groups left
 	ahead               reg.GPVirtual // how far w is from what is prefetched
-	scale, less, factor reg.VecVirtual
-	controls            [4]Op // bring byte i of each 32 bits to the top
+	scale, less         reg.VecVirtual
 
 	sums, second          Mem // frame: sums of rows; the factors of inputs 16 to 31
 	o, lastO, panel       Mem // stack slots: outputs of the first row and the last one; panel
@@ -86,7 +77,8 @@ var roundedWide = blockSet{wide: true}
 // roundedRows emits a kernel of 1 to 4 rows. Of 3 rows the last one is computed twice.
 func (s blockSet) roundedRows(name string, forms []blockForm) {
 	TEXT(name, growsStack, context)
-	t := roundedRows{blockUnpacker: &blockUnpacker{blockSet: s, form: forms[0]}, size: vector}
+	t := roundedRows{weightRounder: newWeightRounder(s, forms[0]), size: vector}
+	t.scale, t.less = t.register(), t.register()
 	if s.wide {
 		t.size = avx512Vector
 	}
@@ -97,7 +89,6 @@ func (s blockSet) roundedRows(name string, forms []blockForm) {
 		&t.bytes, &t.from, &t.left, &t.ahead} {
 		*r = GP64()
 	}
-	t.constants()
 	LEAQ(bytes.Offset(panelBytes-1), t.bytes)
 	ANDQ(I8(-panelBytes), t.bytes)
 	t.arguments()
@@ -106,38 +97,12 @@ func (s blockSet) roundedRows(name string, forms []blockForm) {
 	finish()
 }
 
-// constants loads what all blocks need, if there are registers for it.
-func (t *roundedRows) constants() {
-	t.scale, t.less = t.register(), t.register()
-	for i := range t.controls {
-		t.controls[i] = byteToTop(i)
-	}
-	if !t.wide {
-		return
-	}
-	t.factor = t.repeated(bitsLess)
-	for i, from := range t.controls {
-		v := t.register()
-		VBROADCASTI32X4(from, v)
-		t.controls[i] = v
-	}
-}
-
-// byteToTop is how VPSHUFB brings byte i of each 32 bits to the top, above zeros.
-func byteToTop(i int) Mem {
-	var words []uint32
-	for word := range lanes {
-		words = append(words, uint32(word%4*4+i)<<24|0x808080)
-	}
-	return wordTable("byteToTop"+string(rune('0'+i)), words...)
-}
-
 // arguments loads them, and sets FTZ and DAZ.
 func (t *roundedRows) arguments() {
-	x, value := param("x"), GP64()
+	x, copied := param("x"), GP64()
 	copyTo := func(field string, slot Mem) {
-		MOVQ(fieldOf(x, "blockCall."+field), value)
-		MOVQ(value, slot)
+		MOVQ(fieldOf(x, "blockCall."+field), copied)
+		MOVQ(copied, slot)
 	}
 	copyTo("o", t.o)
 	copyTo("lastO", t.lastO)
@@ -147,7 +112,7 @@ func (t *roundedRows) arguments() {
 	SUBQ(t.panel, t.ahead)
 	MOVQ(fieldOf(x, "blockCall.aStride"), t.stride)
 	SHLQ(Imm(2), t.stride)
-	flushSubnormals(t.mode, t.flushing, value)
+	flushSubnormals(t.mode, t.flushing, copied)
 }
 
 // of addresses values of the current outputs, size bytes each.
@@ -312,18 +277,10 @@ func (t *roundedRows) loadFactors(half int) {
 		own := t.integer(first.Offset(half*panel), VPMOVZXBD)
 		scale = t.times(scale, t.and(t.repeated(0x0000000f), own))
 	}
-	t.multiply(bitsScale, scale, t.scale)
+	t.scaled(scale, less)
+	t.move(scale, t.scale)
 	if less != nil {
-		t.multiply(bitsMinimum, less, t.less)
-	}
-}
-
-// multiply is x times a constant.
-func (t *roundedRows) multiply(bits uint32, x, to reg.VecVirtual) {
-	if t.wide {
-		VMULPS_BCST(u32(bits), x, to)
-	} else {
-		VMULPS(u32(bits), x, to)
+		t.move(less, t.less)
 	}
 }
 
@@ -410,27 +367,13 @@ func (t *roundedRows) add(w reg.VecVirtual, input Mem, sum reg.VecVirtual) {
 	VFMADD231PS(v, w, sum)
 }
 
-// weight is the weights of byte i of each 32 bits, rounded to bfloat16.
+// weight is the weights of byte i of each 32 bits, in bfloat16.
 func (t *roundedRows) weight(bytes reg.VecVirtual, i int) reg.VecVirtual {
-	x := t.register()
-	VPSHUFB(t.controls[i], bytes, x)
-	VCVTDQ2PS(x, x)
-	switch {
-	case t.form.PowerOf2: // which are bfloat16; subnormal ones become 0
-		t.multiply(bitsPower, x, x)
-		VMULPS(t.scale, x, x)
-		return x
-	case t.form.HasMinima():
-		VFMADD213PS(t.less, t.scale, x)
-	default:
-		VMULPS(t.scale, x, x)
+	if !t.form.PowerOf2 {
+		return t.rounded(bytes, i, t.scale, t.less)
 	}
-	q := t.register()
-	if t.wide {
-		VMULPS(t.factor, x, q)
-	} else {
-		VMULPS(u32(bitsLess), x, q)
-	}
-	VSUBPS(q, x, x)
-	return x
+	v := t.number(bytes, i)
+	t.multiply(bitsPower, v, v)
+	VMULPS(t.scale, v, v) // a bfloat16 number, or 0
+	return v
 }

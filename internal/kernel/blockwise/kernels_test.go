@@ -109,15 +109,9 @@ func tryMultiplyRounded(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	if !FewRounded(kerneltest.Tuned.ISA, t, rows) {
 		return
 	}
-	of := t.Traits()
 	panels := 1 + c.IntN(5)
-	write, read := c.Place(panels * n * of.Packed / 4)
-	packed, size := kernel.RawBytes(write), n*of.Packed
-	for p := range panels {
-		file := blockstest.File(c.Rand, t, panel, n*of.Inputs)
-		blocks.Pack(t, packed[p*size:][:size], file, panel)
-	}
-	packed, n = kernel.RawBytes(read), n*of.Inputs/blocks.Inputs
+	packed := placeBlocks(c, t, panels, n)
+	n *= t.Traits().Inputs / blocks.Inputs
 	aStride, oStride := n*blocks.Inputs+c.IntN(3), panels*panel+c.IntN(9)
 	write, a := c.Place((rows-1)*aStride + n*blocks.Inputs)
 	c.Fill(c.Kind, write)
@@ -139,18 +133,30 @@ func tryDecodeBlocks(c *kerneltest.Trial, t blocks.Type, n int) {
 	decodeBlocksGeneric(t, want, packed, n)
 }
 
-// tryDecodePairs likewise. Results are compared as numbers: a NaN may have any bits.
+// placeBlocks is panels of n blocks in guarded memory, as they are in files, with finite scales.
+func placeBlocks(c *kerneltest.Trial, t blocks.Type, panels, n int) []byte {
+	of := t.Traits()
+	write, read := c.Place(panels * n * of.Packed / 4)
+	packed, size := kernel.RawBytes(write), n*of.Packed
+	for p := range panels {
+		file := blockstest.File(c.Rand, t, panel, n*of.Inputs)
+		blocks.Pack(t, packed[p*size:][:size], file, panel)
+	}
+	return kernel.RawBytes(read)
+}
+
+// tryDecodePairs compares numbers: zeros have any sign, which no sum shows.
 func tryDecodePairs(c *kerneltest.Trial, t blocks.Type, n int) {
 	of := t.Traits()
-	packed := c.TypedInput(kernel.I8, n*of.Packed)
-	weights := n * of.Inputs * panel
-	dst, _ := c.Place(weights / 2)
+	packed := placeBlocks(c, t, 1, n)
+	size := n * of.Inputs * panel
+	dst, _ := c.Place(size / 2)
 	n *= of.Inputs / blocks.Inputs
-	got, want := kernel.Elements[uint16](kernel.RawBytes(dst)), make([]uint16, weights)
+	got, want := kernel.Elements[uint16](kernel.RawBytes(dst)), make([]uint16, size)
 	DecodePairs(kerneltest.Tuned.ISA, t, got, packed, n, new(Memory))
-	decodePairsGeneric(t, want, packed, n, make([]float32, weights))
+	decodePairsGeneric(t, want, packed, n, make([]float32, size))
 	for i, e := range want {
-		if x, y := f32.FromBF16(got[i]), f32.FromBF16(e); !kerneltest.SameBits(x, y) {
+		if x, y := f32.FromBF16(got[i]), f32.FromBF16(e); x != y {
 			c.Wrong("%v: number %d is %x, generic %x", t, i, x, y)
 			break
 		}

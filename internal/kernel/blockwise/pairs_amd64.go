@@ -9,7 +9,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// DecodePairs is decodePairsGeneric. It uses up memory.
+// DecodePairs is decodePairsGeneric of blocks whose scales are finite. Zeros may have another sign,
+// which no sum shows. It uses up memory.
 func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n int,
 	memory *Memory) {
 	of := t.Traits()
