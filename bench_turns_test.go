@@ -264,7 +264,7 @@ const coldMatrices = 1 << 30
 
 // fewRowsShapes are inputs and outputs of projections of models.
 var fewRowsShapes = [][2]int{{896, 128}, {896, 3072}, {1024, 1024}, {1024, 3072}, {1024, 14336},
-	{2048, 128}, {2048, 3072}, {3072, 3072}, {8192, 1024}, {8192, 3072}}
+	{2048, 128}, {2048, 3072}, {3072, 3072}, {4096, 4096}, {8192, 1024}, {8192, 3072}}
 
 // BenchmarkFewRows multiplies a few rows by matrices of blocks that are in no cache: calls cycle
 // through copies. In turns with the calls as many bytes are only read; the per cent is of that
@@ -277,29 +277,36 @@ func BenchmarkFewRows(b *testing.B) {
 	for i := range fill { // pages exist
 		fill[i] = byte(i)
 	}
-	for _, workers := range []int{1, 2} {
-		pool := NewPool(workers)
-		for _, typ := range integerBlockTypes {
-			for _, s := range fewRowsShapes {
-				if s[0]%traitsOf(typ).Inputs != 0 {
-					continue
-				}
-				m, err := PackBlocks(ordinaryBlocks(random("few"), typ, s[1], s[0]), typ, s[1], s[0],
-					MatrixConfig{Integers: true})
-				must(b, err)
-				for _, isa := range implementations()[:len(implementations())-1] {
-					for _, rows := range []int{1, 4, 8} {
-						b.Run(fmt.Sprintf("%v/%v/K=%d/N=%d/workers=%d/rows=%d", typ, isa, s[0], s[1], workers,
-							rows), func(b *testing.B) {
+	for _, c := range blockConfigs[1:] {
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("bfloat16=%v/workers=%d", c.BFloat16, workers), func(b *testing.B) {
+				pool := NewPool(workers)
+				benchmarkFewRows(b, pool, c, arena)
+				must(b, pool.Close())
+			})
+		}
+	}
+}
+
+func benchmarkFewRows(b *testing.B, pool *Pool, c MatrixConfig, arena *memory.Mapping) {
+	for _, typ := range integerBlockTypes {
+		for _, s := range fewRowsShapes {
+			if s[0]%traitsOf(typ).Inputs != 0 {
+				continue
+			}
+			m, err := PackBlocks(ordinaryBlocks(random("few"), typ, s[1], s[0]), typ, s[1], s[0], c)
+			must(b, err)
+			for _, isa := range implementations()[:len(implementations())-1] {
+				for _, rows := range []int{1, 2, 4, 8} {
+					b.Run(fmt.Sprintf("%v/%v/K=%d/N=%d/rows=%d", typ, isa, s[0], s[1], rows),
+						func(b *testing.B) {
 							use(b, isa)
 							benchmarkCold(b, pool, m, arena, rows)
 						})
-					}
 				}
-				must(b, m.Close())
 			}
+			must(b, m.Close())
 		}
-		must(b, pool.Close())
 	}
 }
 

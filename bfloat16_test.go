@@ -640,7 +640,7 @@ func BenchmarkBFloat16Blocks(b *testing.B) {
 			next[c] = func() *Matrix { turn++; return ms[turn%copies] }
 		}
 		for _, isa := range implementations()[:len(implementations())-1] {
-			for _, rows := range []int{1, 32, 128, 512} {
+			for _, rows := range []int{1, 2, 4, 8, 32, 128, 512} {
 				dst, a := zeros(1, 1, rows, n), tensor(random("a"), normal, 1, 1, rows, n)
 				for _, c := range blockConfigs[:2] {
 					b.Run(fmt.Sprintf("%v/%v/integers=%v/rows=%d", typ, isa, c.Integers, rows),
