@@ -65,6 +65,7 @@ type pairProgram struct {
 	overwrite           Mem // stack slot: do outputs begin with 0?
 	mode, flushing      Mem // stack slots: MXCSR as it was, and as it is meanwhile
 	panelStep           Mem // stack slot: bytes between panels of lines
+	prefetchStep        Mem // stack slot: by how much a line moves their prefetching on
 }
 
 func pairAccumulateKernel(name string, wide bool, lines int) {
@@ -75,10 +76,10 @@ func pairAccumulateKernel(name string, wide bool, lines int) {
 		t.vecs, t.size, t.regs, groups = 1, avx512Vector, zmm, pairGroups16
 	}
 	if lines > 0 {
-		groups = lineGroups(wide)
+		groups = t.lineGroups()
 	}
 	stackSlots(&t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.groups, &t.left, &t.request,
-		&t.requestNow, &t.overwrite, &t.mode, &t.flushing, &t.panelStep)
+		&t.requestNow, &t.overwrite, &t.mode, &t.flushing, &t.panelStep, &t.prefetchStep)
 	t.arguments()
 	for _, g := range takenGroups(groups) {
 		t.group(g)
@@ -161,6 +162,7 @@ func (t *pairProgram) group(g tileGroup) {
 		CMPQ(t.rows, imm(g.upTo))
 		JG(LabelRef(end))
 	}
+	t.unlessTaken(g.panels, end)
 	Label(name)
 	CMPQ(t.panels, imm(g.panels))
 	JL(LabelRef(end))
@@ -196,7 +198,7 @@ func (t *pairProgram) group(g tileGroup) {
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
 	if t.lines > 0 {
-		MOVQ(t.panelStep, a0)
+		IMUL3Q(U32(g.panels), t.panelStep, a0)
 	} else {
 		IMUL3Q(U32(g.panels), pairPanelStride, a0)
 	}
@@ -228,6 +230,7 @@ func (t *pairProgram) tile(r, n int) {
 	MOVQ(t.b, b0)
 	if t.lines > 0 { // ahead of the lines by a distance
 		ADDQ(b0, pairPrefetch)
+		t.panelSteps(n)
 	}
 	MOVQ(aPtr, a0)
 	at := []reg.Register{a0, a3}
@@ -311,19 +314,18 @@ func (t *pairProgram) zero(v reg.VecPhysical) {
 
 // prefetch prefetches as much as a pair of n panels has.
 func (t *pairProgram) prefetch(n int) {
+	if t.lines > 0 {
+		t.prefetchLines(n)
+		return
+	}
 	for p := range n {
 		PREFETCHT0(Mem{Base: pairPrefetch, Disp: p * lineBytes})
-	}
-	if t.lines == 4 {
-		PREFETCHT0(Mem{Base: pairPrefetch, Index: pairLineStride, Scale: 1})
 	}
 }
 
 // nextPair moves on by a pair of n panels.
 func (t *pairProgram) nextPair(n int) {
-	if t.lines > 0 {
-		LEAQ(Mem{Base: b0, Index: pairLineStride, Scale: 2}, b0)
-		LEAQ(Mem{Base: pairPrefetch, Index: pairLineStride, Scale: 2}, pairPrefetch)
+	if t.lines > 0 { // which t.pair went through
 		return
 	}
 	ADDQ(imm(n*lineBytes), pairPrefetch)
@@ -337,7 +339,7 @@ func (t *pairProgram) pair(at []reg.Register, r, n int) {
 	b, a := t.regs[used:used+vectors], t.regs[used+vectors]
 	for odd := range 2 {
 		for v := range b {
-			t.load(v, odd, b[v], a)
+			t.load(v, odd, n, b[v], a)
 		}
 		for i := range r {
 			VBROADCASTSS(rowOf(at, aStride, i, 4*odd), a)
@@ -345,13 +347,16 @@ func (t *pairProgram) pair(at []reg.Register, r, n int) {
 				VFMADD231PS(b[v], a, t.regs[2*(i*vectors+v)+odd])
 			}
 		}
+		if t.lines > 0 {
+			ADDQ(pairLineStride, b0)
+		}
 	}
 }
 
 // load loads vector v of the even or odd inputs of a pair, with a spare register.
-func (t *pairProgram) load(v, odd int, to, spare reg.VecPhysical) {
+func (t *pairProgram) load(v, odd, n int, to, spare reg.VecPhysical) {
 	if t.lines > 0 {
-		t.line(v, odd, to, spare)
+		t.line(v, n, to, spare)
 		return
 	}
 	m := Mem{Base: b0, Disp: v % t.vecs * t.size}
