@@ -53,6 +53,7 @@ type architecture struct {
 
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	ungated      bool // networks have no gate
+	centered     bool // norms subtract the mean and have biases
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
@@ -259,6 +260,13 @@ var architectures = []architecture{
 			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{128001}, KVHeads: new(4), Tied: true,
 				UseWindow: new(false), usualTheta: 2e6}
 		}},
+	{kind: "starcoder2", gguf: "starcoder2", folder: &starCoderNames, file: &ggufNames,
+		activation: nn.GELUTanh, window: windowOfAll, allBiasKey: true, ungated: true, centered: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{NormEpsilon: new(1e-5), Stop: weights.OneOrMore{50256}, KVHeads: new(2),
+				Tied: true, AllBias: new(true)}
+		}},
 	{kind: "seed_oss", gguf: "seed_oss", folder: &folderNames, file: &ggufSeedNames,
 		activation: nn.SiLU, biasKey: true, outBiasKey: true, ffnBiasKey: true, scoreCap: -1,
 		logitCap: -1,
@@ -427,6 +435,7 @@ func (a *architecture) ggufName() string    { return a.gguf }
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
 	c.WideNorm, c.OnlyAfter, c.Ungated = a.wideNorm, a.onlyAfter, a.ungated
+	c.Centered = a.centered
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
 	c.Gated, c.Experts.Beside = a.states, a.mixture == besideExperts

@@ -177,6 +177,28 @@ var archCases = []archCase{
 		r.head = 16
 		return f
 	}},
+	{name: "starcoder2", folder: func(f *fake, r *reference) {
+		starCoderFolder(f, r)
+		f.config["sliding_window"], r.windows = 5, map[int]int{0: 5, 1: 5}
+	}},
+	{name: "starcoder2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "starcoder2", one("Q8_0"))
+		f.withoutGates()
+		f.without("blk.0.ffn_gate.weight", "blk.1.ffn_gate.weight", "output.weight")
+		f.tensor("model.norm.bias", one("F32"), 64)
+		for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+			for name, out := range map[string]int{"input_layernorm": 64, "post_attention_layernorm": 64,
+				"self_attn.q_proj": 64, "self_attn.k_proj": 32, "self_attn.v_proj": 32,
+				"self_attn.o_proj": 64, "mlp.up_proj": 64, "mlp.down_proj": 64} {
+				f.tensor(at+name+".bias", one("F32"), out)
+			}
+		}
+		f.Set("starcoder2.attention.layer_norm_rms_epsilon", nil)
+		f.Set("starcoder2.attention.layer_norm_epsilon", float32(1e-5))
+		f.Set("tokenizer.ggml.pre", "starcoder")
+		r.head, r.gelu, r.tied = 16, true, true
+		return f
+	}},
 	{name: "exaone of GGUF", gguf: func(r *reference) *fakeGGUF {
 		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "exaone", one("Q8_0"))
 		f.Set("tokenizer.ggml.pre", "exaone")
@@ -642,6 +664,25 @@ func mixtralFolder(f *fake, r *reference) {
 		}
 	}
 	r.used, r.normalized = 2, true
+}
+
+// starCoderFolder has LayerNorm, biases everywhere, and networks without gates.
+func starCoderFolder(f *fake, r *reference) {
+	f.config["model_type"], f.config["norm_epsilon"] = "starcoder2", 1e-5
+	f.config["hidden_act"], f.config["rms_norm_eps"] = "gelu_pytorch_tanh", 1
+	f.withoutGates()
+	addBiases(f, "input_layernorm", "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj",
+		"self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj")
+	f.add("model.norm.bias", 24)
+	f.hide("lm_head.weight")
+	names := strings.NewReplacer("up_proj", "c_fc", "down_proj", "c_proj")
+	for name, x := range maps.Clone(f.tensors) {
+		if strings.Contains(name, "mlp.") {
+			f.tensors[names.Replace(name)] = x
+			f.hide(name)
+		}
+	}
+	r.gelu, r.tied = true, true
 }
 
 // withoutGates removes the gates of networks.
@@ -1465,6 +1506,7 @@ func compareTokens(t *testing.T, m *model, r *reference) {
 // TestKeysOfArchitectures gives kinds keys of other kinds, and invalid values.
 func TestKeysOfArchitectures(t *testing.T) {
 	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
+	starCoder := func(f *fake) { starCoderFolder(f, &reference{}) }
 	arcee := func(f *fake) { f.config["model_type"] = "arcee" }
 	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
@@ -1504,6 +1546,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "_sliding_window_pattern", 2, "is 2, want no such key"},
 		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
+		{starCoder, "hidden_act", "gelu", `is "gelu", want gelu_pytorch_tanh`},
+		{starCoder, "norm_type", "rms_norm", `norm_type is "rms_norm", want "layer_norm"`},
+		{nil, "norm_epsilon", 1e-5, "is 1e-05, want no such key"},
 		{arcee, "hidden_act", "silu", `is "silu", want relu2`},
 		{nil, "hidden_activation", "silu", `is "silu", want it only for gemma`},
 		{nil, "global_head_dim", 512, "is 512, want no such key"},

@@ -49,6 +49,7 @@ type config struct {
 	ByLayer      byLayer `json:",omitzero"`
 	ValueNorm    bool    `json:",omitzero"` // values are normed, head by head, without weights
 	Ungated      bool    `json:",omitzero"` // networks have no gate
+	Centered     bool    `json:",omitzero"` // norms subtract the mean and have biases (LayerNorm)
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }

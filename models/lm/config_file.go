@@ -30,6 +30,7 @@ type configFile struct {
 	AttentionBias bool              `json:"attention_bias"`
 	OutBias       *bool             `json:"attention_out_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
+	NormEpsilon   *float64          `json:"norm_epsilon"` // of StarCoder 2, instead of rms_norm_eps
 	AllBias       *bool             `json:"use_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
@@ -270,7 +271,7 @@ func (f *configFile) config() (config, error) {
 
 // adjust sets what LFM2 and Granite 4 have under names of their own, and the width of networks.
 func (f *configFile) adjust() error {
-	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
+	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, f.NormEpsilon, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
 	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, &f.FFN)
 	if f.SharedWidth != nil && f.of.mixture == noExperts {
 		f.FFN = *f.SharedWidth
@@ -402,6 +403,7 @@ func (f *configFile) checkKeys(*config) error {
 		{"conv_L_cache", valueOf(f.ShortWidth), f.of.shortConvs},
 		{"full_attn_idxs", valueOfList(f.FullOnes), f.of.shortConvs},
 		{"norm_eps", valueOf(f.NormEps), f.of.shortConvs},
+		{"norm_epsilon", valueOf(f.NormEpsilon), f.of.centered},
 		{"tie_embedding", valueOf(f.OldTied), f.of.shortConvs},
 		{"theta", valueOf(f.OldTheta), isLFM2},
 		{"block_ff_dim", valueOf(f.OldFFN), isLFM2},

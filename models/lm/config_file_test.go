@@ -121,6 +121,17 @@ func TestPublishedConfigs(t *testing.T) {
 
 // otherConfigs are whole files of kinds whose tensors have other names and shapes.
 var otherConfigs = map[string]string{
+	"StarCoder 2": `{"activation_function": "gelu", "architectures": ["Starcoder2ForCausalLM"],
+		"attention_dropout": 0.1, "attention_softmax_in_fp32": true, "bos_token_id": 0,
+		"embedding_dropout": 0.1, "eos_token_id": 0, "hidden_act": "gelu_pytorch_tanh",
+		"hidden_size": 3072, "initializer_range": 0.018042, "intermediate_size": 12288,
+		"layer_norm_epsilon": 1e-05, "max_position_embeddings": 16384, "mlp_type": "default",
+		"model_type": "starcoder2", "norm_epsilon": 1e-05, "norm_type": "layer_norm",
+		"num_attention_heads": 24, "num_hidden_layers": 30, "num_key_value_heads": 2,
+		"residual_dropout": 0.1, "rope_theta": 999999.4420358813,
+		"scale_attention_softmax_in_fp32": true, "scale_attn_weights": true, "sliding_window": 4096,
+		"torch_dtype": "bfloat16", "transformers_version": "4.39.0.dev0", "use_bias": true,
+		"use_cache": true, "vocab_size": 49152}`,
 	"Arcee AFM": `{"architectures": ["ArceeForCausalLM"], "attention_bias": false,
 		"attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001, "head_dim": 128,
 		"hidden_act": "relu2", "hidden_size": 2560, "initializer_range": 0.02,

@@ -68,11 +68,11 @@ func TestDamagedFolders(t *testing.T) {
 			[]string{"config.json", "num_hidden_layers is 0, want 1 to"}},
 		{"huge", set("vocab_size", 1<<30), nil, []string{"config.json", "vocab_size", "want 1 to"}},
 		{"another architecture", set("model_type", "gemma"), nil,
-			[]string{"config.json", `model_type is "gemma", want llama, mistral, mistral3, ` +
-				"ministral3, mixtral, qwen2, qwen3, gemma2, gemma3_text, gemma3, " +
+			[]string{"config.json", `model_type is "gemma", want llama, arcee, mistral, ` +
+				"mistral3, ministral3, mixtral, qwen2, qwen3, gemma2, gemma3_text, gemma3, " +
 				"gemma4_text, gemma4, phi3, qwen2_moe, " +
 				"qwen3_moe, gpt_oss, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, " +
-				"qwen3_5_moe, olmo2, olmo3, exaone4, smollm3, " +
+				"qwen3_5_moe, olmo2, olmo3, exaone4, smollm3, starcoder2, " +
 				"seed_oss, ernie4_5, ernie4_5_moe, glm4, granite, granitemoe, granitemoeshared, " +
 				"granitemoehybrid, lfm2, lfm2_moe or glm4_moe"}},
 		{"no architecture", set("model_type", nil), nil, []string{`model_type is "", want llama, `}},

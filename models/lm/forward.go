@@ -46,7 +46,7 @@ func (r *runner) forward(pieces []piece, wanted []int) error {
 	r.lookUpTokens(pieces)
 	r.lookUpInputs()
 	if r.unnormed(); !r.OnlyAfter {
-		r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
+		r.normRows(&r.normed, r.x, r.layers[0].attentionNorm)
 	}
 	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
@@ -137,7 +137,7 @@ func (r *runner) attention(i int, pieces []piece) {
 // the sum for the next part unless next is nil.
 func (r *runner) join(after, next []float32) {
 	if after != nil {
-		r.rmsNorm(&r.hidden, r.hidden, after)
+		r.normRows(&r.hidden, r.hidden, after)
 	}
 	r.shrink(r.hidden)
 	if next == nil {
@@ -268,7 +268,7 @@ func (r *runner) computeLogits(pieces []piece, wanted []int) {
 		end += len(p.tokens) * r.Dim
 		r.last = append(r.last, r.x[end-rows*r.Dim:end]...)
 	}
-	r.rmsNorm(&r.last, r.last, r.norm)
+	r.normRows(&r.last, r.last, r.norm)
 	r.multiply(r.last, product{&r.logits, &r.head})
 	r.bound(r.logits, r.LogitCap)
 	for i := range r.logits {

@@ -29,6 +29,7 @@ type architectureKeys struct {
 	Vocab         *int     `json:"vocab_size"`
 	Positions     *float64 `json:"context_length"`
 	Epsilon       *float64 `json:"attention.layer_norm_rms_epsilon"`
+	LayerEpsilon  *float64 `json:"attention.layer_norm_epsilon"` // the same of LayerNorm
 	Rotated       *int     `json:"rope.dimension_count"`
 	Theta         *float64 `json:"rope.freq_base"`
 	Window        *int     `json:"attention.sliding_window"`
@@ -278,10 +279,18 @@ func (k *architectureKeys) checkShape(c *config) error {
 	if err := checkWhole("context_length", k.Positions); err != nil {
 		return err
 	}
-	if k.Epsilon == nil {
-		return fmt.Errorf("attention.layer_norm_rms_epsilon is not there, want a number")
+	key, other := "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+	epsilon, none := k.Epsilon, k.LayerEpsilon
+	if c.Centered {
+		key, other, epsilon, none = other, key, none, epsilon
 	}
-	c.Epsilon = *k.Epsilon
+	if epsilon == nil {
+		return fmt.Errorf("%s is not there, want a number", key)
+	}
+	if none != nil {
+		return fmt.Errorf("%s is %v, want none for this architecture", other, *none)
+	}
+	c.Epsilon = *epsilon
 	for _, same := range []struct {
 		key  string
 		said *int
@@ -297,7 +306,7 @@ func (k *architectureKeys) checkShape(c *config) error {
 		}
 	}
 	err := c.checkShape("block_count", "attention.head_count",
-		k.of.gguf+".attention.head_count_kv", "attention.key_length", "attention.layer_norm_rms_epsilon")
+		k.of.gguf+".attention.head_count_kv", "attention.key_length", key)
 	if err == nil {
 		c.unrotate(k.of.unrotated)
 	}

@@ -157,17 +157,17 @@ func (g *guesser) pass() {
 	g.try(nn.RMSNorm(g.pool, attn.Rows(g.inputs[d:], 1, n, 1, d, 2*d), rowsOf(g.rows, d),
 		g.layer.rowNorm, epsilon))
 	g.multiply(g.inputs, product{&g.x, &g.layer.join})
-	g.rmsNorm(&g.normed, g.x, g.layers[0].attentionNorm)
+	g.normRows(&g.normed, g.x, g.layers[0].attentionNorm)
 	g.attention(0, g.pieces)
 	g.feedForward(0)
-	g.rmsNorm(&g.x, g.x, g.norm)
+	g.normRows(&g.x, g.x, g.norm)
 }
 
 // follow gives sequences the model's rows of a step. Those of prompts, whose next tokens are known,
 // go through the layer at once.
 func (g *guesser) follow(m *runner, b *batch) error {
 	g.err = nil
-	g.rmsNorm(&g.all, m.x, m.norm)
+	g.normRows(&g.all, m.x, m.norm)
 	g.clear()
 	rows := g.all
 	for i, j := range b.jobs {

@@ -116,7 +116,7 @@ func (r *runner) randomRows(l *decoderLayer, n int) {
 	for i := range r.x {
 		r.x[i] = float32(source.NormFloat64())
 	}
-	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
+	r.normRows(&r.normed, r.x, l.attentionNorm)
 	r.positions = r.positions[:0]
 	for i := range n {
 		r.positions = append(r.positions, int32(i))

@@ -54,6 +54,10 @@ var idleConfig = strictjson.Idle{
 	// of gemma and phi3: other keys say the same
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false", `"vision"`}, "expert_intermediate_size": {},
+	// of StarCoder 2: other keys say the same
+	"activation_function": {`"gelu"`}, "attention_softmax_in_fp32": nil, "embedding_dropout": nil,
+	"layer_norm_epsilon": nil, "mlp_type": {`"default"`}, "norm_type": {`"layer_norm"`},
+	"scale_attention_softmax_in_fp32": nil, "scale_attn_weights": {"true"},
 	// of qwen3.5: types of the states in other programs
 	"mamba_ssm_dtype": {`"float32"`},
 	// of Granite 4: how it was trained, and in which pieces other programs compute

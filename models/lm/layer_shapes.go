@@ -168,7 +168,7 @@ func (r *runner) lookUpInputs() {
 	if err := r.failed.Swap(nil); err != nil {
 		r.try(*err)
 	}
-	r.rmsNorm(&r.inputs, r.inputs, r.table.norm)
+	r.normRows(&r.inputs, r.inputs, r.table.norm)
 	if r.err == nil {
 		r.try(r.pool.Run(parts, (*inputAdder)(r)))
 	}
@@ -222,13 +222,13 @@ func (r *runner) finishLayer(i int, l *decoderLayer, next []float32) {
 				attn.Rows(r.inputs[i*n:], 1, rows, 1, n, r.Layers*n), r.Activation))
 		}
 		r.multiply(r.active, product{&r.hidden, &in.out})
-		r.rmsNorm(&r.hidden, r.hidden, in.after)
+		r.normRows(&r.hidden, r.hidden, in.after)
 		r.add(r.x, r.hidden)
 	}
 	if l.scale != nil {
 		r.multiplyRows(r.x, l.scale)
 	}
 	if next != nil {
-		r.rmsNorm(&r.normed, r.x, next)
+		r.normRows(&r.normed, r.x, next)
 	}
 }

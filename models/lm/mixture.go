@@ -209,11 +209,11 @@ func (b *layerBuilder) parallelNorms(n *layerNames) *parallelNorms {
 func (r *runner) mixBeside(l *decoderLayer) {
 	x, m := &r.mixing, l.experts
 	r.dense(&x.common, l)
-	r.rmsNorm(&x.network, x.common, m.parallel.networkAfter)
-	r.rmsNorm(&x.asked, r.x, m.parallel.router)
-	r.rmsNorm(&r.normed, r.x, m.parallel.before)
+	r.normRows(&x.network, x.common, m.parallel.networkAfter)
+	r.normRows(&x.asked, r.x, m.parallel.router)
+	r.normRows(&r.normed, r.x, m.parallel.before)
 	r.mix(m, x.asked)
-	r.rmsNorm(&r.hidden, r.hidden, m.parallel.after)
+	r.normRows(&r.hidden, r.hidden, m.parallel.after)
 	r.add(r.hidden, x.network)
 }
 

@@ -177,13 +177,16 @@ func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	return l
 }
 
-// norm loads the weights of a norm.
+// norm loads the weights of a norm, and after them its biases if it has some.
 func (b *layerBuilder) norm(name string, n int) []float32 {
 	x := b.Tensor(b.at+name+".weight", n)
 	for i := range x {
 		if b.LessOne {
 			x[i]++
 		}
+	}
+	if b.Centered {
+		x = append(x, b.Tensor(b.at+name+".bias", n)...)
 	}
 	return x
 }

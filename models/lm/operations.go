@@ -11,10 +11,16 @@ import (
 // rowsOf views x as rows of n elements.
 func rowsOf(x []float32, n int) attn.Tensor { return attn.BHLD(x, 1, 1, len(x)/n, n) }
 
-// rmsNorm computes to = weight·x / √(mean of x² + epsilon), row by row.
-func (r *runner) rmsNorm(to *[]float32, x, weight []float32) {
+// normRows computes to = weight·x / √(mean of x² + epsilon), row by row, or the LayerNorm of rows.
+func (r *runner) normRows(to *[]float32, x, weight []float32) {
 	*to = resize(*to, len(x))
 	n := len(weight)
+	if r.Centered {
+		n /= 2
+		r.try(nn.LayerNorm(r.pool, rowsOf(*to, n), rowsOf(x, n), weight[:n], weight[n:],
+			float32(r.Epsilon)))
+		return
+	}
 	r.try(nn.RMSNorm(r.pool, rowsOf(*to, n), rowsOf(x, n), weight, float32(r.Epsilon)))
 }
 
@@ -46,8 +52,13 @@ func (r *runner) add(dst, x []float32) {
 	r.try(nn.Add(r.pool, rowsOf(dst, n), rowsOf(dst, n), rowsOf(x, n)))
 }
 
-// addNorm computes sum += x and to = rmsNorm of sum, in one pass over memory.
+// addNorm computes sum += x and to = normRows of sum, in one pass over memory if there are no means.
 func (r *runner) addNorm(to *[]float32, sum, x, weight []float32) {
+	if r.Centered {
+		r.add(sum, x)
+		r.normRows(to, sum, weight)
+		return
+	}
 	*to = resize(*to, len(x))
 	n := len(weight)
 	r.try(nn.AddRMSNorm(r.pool, rowsOf(*to, n), rowsOf(sum, n), rowsOf(sum, n), rowsOf(x, n), weight,

@@ -158,7 +158,9 @@ func (r *reference) gated(x []float64, at string) []float64 {
 	if _, ok := r.f.tensors[at+"gate_proj.weight"]; !ok {
 		up := r.linearMap(x, at+"up_proj")
 		for j, u := range up {
-			up[j] = max(u, 0) * max(u, 0)
+			if up[j] = max(u, 0) * max(u, 0); r.gelu {
+				up[j] = r.activation(u)
+			}
 		}
 		return r.linearMap(up, at+"down_proj")
 	}
@@ -574,17 +576,29 @@ func (r *reference) norm(x []float64, weight string) []float64 {
 	if _, ok := r.f.tensors[weight]; !ok {
 		return x
 	}
+	y := make([]float64, len(x))
+	bias, centered := r.f.tensors[strings.TrimSuffix(weight, "weight")+"bias"]
+	if centered {
+		center := 0.0
+		for _, e := range x {
+			center += e / float64(len(x))
+		}
+		x = slices.Clone(x)
+		for i := range x {
+			x[i] -= center
+			y[i] = float64(bias.data[i])
+		}
+	}
 	mean := 0.0
 	for _, e := range x {
 		mean += e * e / float64(len(x))
 	}
-	y := make([]float64, len(x))
 	for i, e := range x {
 		w := float64(r.f.tensors[weight].data[i])
 		if r.lessOne {
 			w++
 		}
-		y[i] = e / math.Sqrt(mean+r.epsilon) * w
+		y[i] += e / math.Sqrt(mean+r.epsilon) * w
 	}
 	return y
 }

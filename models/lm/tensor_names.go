@@ -120,6 +120,9 @@ var (
 		n.step, n.decay, n.skip = "ssm_dt.bias", "ssm_a", "ssm_d"
 		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 	})
+	starCoderNames = folderNames.with(func(n *tensorNames) {
+		n.gate, n.up, n.down = "", "mlp.c_fc", "mlp.c_proj"
+	})
 	phiNames = folderNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp = "self_attn.qkv_proj", "mlp.gate_up_proj"
 		n.q, n.k, n.v, n.gate, n.up = "", "", "", "", ""
