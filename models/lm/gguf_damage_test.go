@@ -31,11 +31,11 @@ func TestDamagedGGUF(t *testing.T) {
 		want   string
 	}{
 		{"architecture", set("general.architecture", "mamba"),
-			`general.architecture is "mamba", want llama, arcee, exaone, internlm2, ` +
-				`mistral3, qwen2, qwen3, gemma2, gemma3, gemma4, phi3, ` +
+			`general.architecture is "mamba", want llama, arcee, exaone, ` +
+				`internlm2, mistral3, qwen2, qwen3, gemma2, gemma3, gemma4, phi3, ` +
 				"qwen2moe, qwen3moe, gpt-oss, qwen3next, qwen35, qwen35moe, olmo2, exaone4, smollm3, " +
-				"starcoder2, seed_oss, ernie4_5, ernie4_5-moe, glm4, granite, granitemoe, granitehybrid, lfm2, " +
-				"lfm2moe or glm4moe"},
+				"starcoder2, seed_oss, ernie4_5, ernie4_5-moe, glm4, granite, granitemoe, " +
+				"granitehybrid, lfm2, lfm2moe or glm4moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},

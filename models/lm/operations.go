@@ -52,7 +52,7 @@ func (r *runner) add(dst, x []float32) {
 	r.try(nn.Add(r.pool, rowsOf(dst, n), rowsOf(dst, n), rowsOf(x, n)))
 }
 
-// addNorm computes sum += x and to = normRows of sum, in one pass over memory if there are no means.
+// addNorm computes sum += x and to = normRows of sum, in one pass over memory without means.
 func (r *runner) addNorm(to *[]float32, sum, x, weight []float32) {
 	if r.Centered {
 		r.add(sum, x)
