@@ -54,6 +54,7 @@ type architecture struct {
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	ungated      bool // networks have no gate
 	centered     bool // norms subtract the mean and have biases
+	parallel     bool // keys of Cohere: attention and network read the same rows, norms have no biases
 	betweenPairs bool // the ramp of yarn begins and ends between pairs in GGUF files
 	ownMagnitude bool // GGUF files have the whole magnitude of yarn, not a factor of the usual one
 	partial      bool // a part of each head's channels may be rotated
@@ -288,6 +289,14 @@ var architectures = []architecture{
 				usualTheta: 5e5, MoEExperts: new(64), MoEUsed: new(6), MoEShared: new(2), MoEFirst: new(1),
 				ExpertFFN: new(1536)}
 		}},
+	{kind: "cohere2", gguf: "cohere2", folder: &cohereNames, file: &ggufCohereNames,
+		activation: nn.SiLU, pairs: true, folderPairs: true, biasKey: true, period: 4,
+		window: windowOfPeriod, localOnly: true, centered: true, parallel: true, scoreCap: -1,
+		logitCap: -1,
+		usual: func() configFile {
+			return configFile{LayerEpsilon: new(1e-5), Stop: weights.OneOrMore{255001}, Tied: true,
+				Window: new(4096), LogitScale: new(0.0625)}
+		}},
 	{kind: "glm4", gguf: "glm4", folder: &glm4Names, file: &ggufGLM4Names, activation: nn.SiLU,
 		pairs: true, folderPairs: true, biasKey: true, plainOut: true, normsAfter: true, partial: true,
 		scoreCap: -1, logitCap: -1,
@@ -435,7 +444,7 @@ func (a *architecture) ggufName() string    { return a.gguf }
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
 	c.WideNorm, c.OnlyAfter, c.Ungated = a.wideNorm, a.onlyAfter, a.ungated
-	c.Centered = a.centered
+	c.Centered, c.Unbiased = a.centered, a.parallel
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
 	c.Gated, c.Experts.Beside = a.states, a.mixture == besideExperts

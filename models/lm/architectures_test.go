@@ -199,6 +199,29 @@ var archCases = []archCase{
 		r.head, r.gelu, r.tied = 16, true, true
 		return f
 	}},
+	{name: "cohere2", folder: func(f *fake, r *reference) {
+		cohereFolder(f, r)
+		f.config["logit_scale"], r.divisor = 0.25, 4
+	}},
+	{name: "cohere2 without windows", folder: func(f *fake, r *reference) {
+		cohereFolder(f, r)
+		f.config["layer_types"] = []string{"full_attention", "full_attention"}
+		r.divisor, r.windows, r.unrotated = 16, nil, "all"
+	}},
+	{name: "cohere2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "cohere2", one("Q8_0"))
+		f.without("blk.0.ffn_norm.weight", "blk.1.ffn_norm.weight", "output.weight")
+		f.Set("cohere2.attention.layer_norm_rms_epsilon", nil)
+		for key, value := range map[string]any{"attention.layer_norm_epsilon": float32(1e-5),
+			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": uint32(2),
+			"logit_scale": float32(0.25), "rope.scaling.type": "none"} {
+			f.Set("cohere2."+key, value)
+		}
+		f.Set("tokenizer.ggml.pre", "command-r")
+		r.head, r.tied, r.pairs, r.parallel, r.divisor = 16, true, true, true, 4
+		r.windows, r.unrotated = map[int]int{0: 5}, "model.layers.1."
+		return f
+	}},
 	{name: "exaone of GGUF", gguf: func(r *reference) *fakeGGUF {
 		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "exaone", one("Q8_0"))
 		f.Set("tokenizer.ggml.pre", "exaone")
@@ -683,6 +706,19 @@ func starCoderFolder(f *fake, r *reference) {
 		}
 	}
 	r.gelu, r.tied = true, true
+}
+
+// cohereFolder has a window and rotations in the first layer, of neighbours.
+func cohereFolder(f *fake, r *reference) {
+	f.config["model_type"], f.config["layer_norm_eps"] = "cohere2", 1e-5
+	f.config["sliding_window"], f.config["sliding_window_pattern"] = 5, 2
+	f.config["use_qk_norm"], f.config["position_embedding_type"] = false, "rope_gptj"
+	f.hide("lm_head.weight")
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		delete(f.tensors, at+"post_attention_layernorm.weight")
+	}
+	r.tied, r.pairs, r.parallel = true, true, true
+	r.windows, r.unrotated = map[int]int{0: 5}, "model.layers.1."
 }
 
 // withoutGates removes the gates of networks.
@@ -1506,6 +1542,7 @@ func compareTokens(t *testing.T, m *model, r *reference) {
 // TestKeysOfArchitectures gives kinds keys of other kinds, and invalid values.
 func TestKeysOfArchitectures(t *testing.T) {
 	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
+	cohere := func(f *fake) { cohereFolder(f, &reference{}) }
 	starCoder := func(f *fake) { starCoderFolder(f, &reference{}) }
 	arcee := func(f *fake) { f.config["model_type"] = "arcee" }
 	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
@@ -1546,6 +1583,12 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{nil, "_sliding_window_pattern", 2, "is 2, want no such key"},
 		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
 		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
+		{cohere, "use_qk_norm", true, "is true, want no such key"},
+		{cohere, "logit_scale", 0, "is 0, want a number above 0"},
+		{cohere, "position_embedding_type", "nope", "is nope, want no such key"},
+		{cohere, "use_parallel_block", false, "use_parallel_block is false, want true"},
+		{nil, "logit_scale", 0.25, "is 0.25, want no such key"},
+		{nil, "layer_norm_eps", 1e-5, "is 1e-05, want no such key"},
 		{starCoder, "hidden_act", "gelu", `is "gelu", want gelu_pytorch_tanh`},
 		{starCoder, "norm_type", "rms_norm", `norm_type is "rms_norm", want "layer_norm"`},
 		{nil, "norm_epsilon", 1e-5, "is 1e-05, want no such key"},

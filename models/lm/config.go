@@ -50,6 +50,7 @@ type config struct {
 	ValueNorm    bool    `json:",omitzero"` // values are normed, head by head, without weights
 	Ungated      bool    `json:",omitzero"` // networks have no gate
 	Centered     bool    `json:",omitzero"` // norms subtract the mean and have biases (LayerNorm)
+	Unbiased     bool    `json:",omitzero"` // files may lack these biases
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }
@@ -87,15 +88,23 @@ func (c *config) unrotate(step int) {
 	}
 }
 
-// unrotateFull lets layers without a window have no rotations, if there are others.
-func (c *config) unrotateFull() {
-	if slices.Max(c.Windows) == 0 {
+// unrotateFull lets layers without a window have no rotations, always or if there are others.
+func (c *config) unrotateFull(always bool) {
+	if slices.Max(c.Windows) == 0 && !always {
 		return
 	}
 	c.Unrotated = make([]bool, c.Layers)
 	for i, window := range c.Windows {
 		c.Unrotated[i] = window == 0
 	}
+}
+
+// scaleLogits sets the number that multiplies logits.
+func (c *config) scaleLogits(by float64) error {
+	if c.LogitDivisor = float32(1 / by); !(c.LogitDivisor > 0 && c.LogitDivisor <= math.MaxFloat32) {
+		return fmt.Errorf("logit_scale is %v, want a number above 0", by)
+	}
+	return nil
 }
 
 // multiplier is a number that a file has under a key; nil: 1, or the default of scores.

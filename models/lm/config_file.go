@@ -30,7 +30,9 @@ type configFile struct {
 	AttentionBias bool              `json:"attention_bias"`
 	OutBias       *bool             `json:"attention_out_bias"`
 	FFNBias       bool              `json:"mlp_bias"`
-	NormEpsilon   *float64          `json:"norm_epsilon"` // of StarCoder 2, instead of rms_norm_eps
+	NormEpsilon   *float64          `json:"norm_epsilon"`   // of StarCoder 2, instead of rms_norm_eps
+	LayerEpsilon  *float64          `json:"layer_norm_eps"` // the same of Cohere
+	LogitScale    *float64          `json:"logit_scale"`    // multiplies logits
 	AllBias       *bool             `json:"use_bias"`
 	Window        *int              `json:"sliding_window"`
 	UseWindow     *bool             `json:"use_sliding_window"`
@@ -271,7 +273,8 @@ func (f *configFile) config() (config, error) {
 
 // adjust sets what LFM2 and Granite 4 have under names of their own, and the width of networks.
 func (f *configFile) adjust() error {
-	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, f.NormEpsilon, &f.Epsilon), *cmp.Or(f.OldTied, &f.Tied)
+	f.Epsilon, f.Tied = *cmp.Or(f.NormEps, f.NormEpsilon, f.LayerEpsilon, &f.Epsilon),
+		*cmp.Or(f.OldTied, &f.Tied)
 	f.Theta, f.FFN = cmp.Or(f.OldTheta, f.Theta), *cmp.Or(f.OldFFN, &f.FFN)
 	if f.SharedWidth != nil && f.of.mixture == noExperts {
 		f.FFN = *f.SharedWidth
@@ -392,7 +395,8 @@ func (f *configFile) checkKeys(*config) error {
 		{"attention_multiplier", valueOf(f.AttentionMul), f.of.multipliers},
 		{"shared_intermediate_size", valueOf(f.SharedWidth),
 			f.of.hybrid || f.of.sharedWidth},
-		{"position_embedding_type", valueOf(f.PositionsBy), f.of.hybrid},
+		{"position_embedding_type", valueOf(f.PositionsBy),
+			f.of.hybrid || f.of.parallel && *cmp.Or(f.PositionsBy, new("")) == "rope_gptj"},
 		{"mamba_n_heads", valueOf(f.MambaHeads), f.of.hybrid},
 		{"mamba_d_head", valueOf(f.MambaDim), f.of.hybrid},
 		{"mamba_n_groups", valueOf(f.MambaGroups), f.of.hybrid},
@@ -403,7 +407,9 @@ func (f *configFile) checkKeys(*config) error {
 		{"conv_L_cache", valueOf(f.ShortWidth), f.of.shortConvs},
 		{"full_attn_idxs", valueOfList(f.FullOnes), f.of.shortConvs},
 		{"norm_eps", valueOf(f.NormEps), f.of.shortConvs},
-		{"norm_epsilon", valueOf(f.NormEpsilon), f.of.centered},
+		{"norm_epsilon", valueOf(f.NormEpsilon), f.of.centered && !f.of.parallel},
+		{"layer_norm_eps", valueOf(f.LayerEpsilon), f.of.parallel},
+		{"logit_scale", valueOf(f.LogitScale), f.of.parallel},
 		{"tie_embedding", valueOf(f.OldTied), f.of.shortConvs},
 		{"theta", valueOf(f.OldTheta), isLFM2},
 		{"block_ff_dim", valueOf(f.OldFFN), isLFM2},
@@ -443,7 +449,7 @@ func (f *configFile) checkKeys(*config) error {
 		{"n_group", valueOf(f.Groups), isGLM},
 		{"topk_group", valueOf(f.UsedGroups), isGLM},
 		{"num_nextn_predict_layers", valueOf(f.Further), isGLM || isErnie},
-		{"use_qk_norm", valueOf(f.QKNorm), isGLM},
+		{"use_qk_norm", valueOf(f.QKNorm), isGLM || f.of.parallel && !*cmp.Or(f.QKNorm, new(false))},
 		{"shared_expert_intermediate_size", valueOf(f.SharedFFN), f.of.mixture == sharedExperts},
 		{"norm_topk_prob", valueOf(f.Normalized),
 			isQwenMoE || isSigmoid && !isErnie},
@@ -505,6 +511,9 @@ func (f *configFile) scores(c *config) error {
 	}
 	if f.QueryScalar != nil {
 		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
+	}
+	if f.LogitScale != nil {
+		return c.scaleLogits(*f.LogitScale)
 	}
 	if !f.of.multipliers {
 		return nil
@@ -759,7 +768,7 @@ func (f *configFile) windows(c *config) error {
 		}
 	}
 	if f.of.localOnly {
-		c.unrotateFull()
+		c.unrotateFull(f.of.parallel)
 	}
 	return nil
 }

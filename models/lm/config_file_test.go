@@ -121,6 +121,18 @@ func TestPublishedConfigs(t *testing.T) {
 
 // otherConfigs are whole files of kinds whose tensors have other names and shapes.
 var otherConfigs = map[string]string{
+	"Command R7B": `{"architectures": ["Cohere2ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 5, "cache_implementation": "hybrid",
+		"eos_token_id": 255001, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+		"initializer_range": 0.02, "intermediate_size": 14336, "layer_norm_eps": 1e-05,
+		"layer_switch": 4, "logit_scale": 0.25, "max_position_embeddings": 8192,
+		"model_type": "cohere2", "num_attention_heads": 32, "num_hidden_layers": 32,
+		"num_key_value_heads": 8, "order_of_interleaved_layers": "local_attn_first",
+		"pad_token_id": 0, "position_embedding_type": "rope_gptj", "rope_scaling": null,
+		"rope_theta": 50000, "rotary_pct": 1.0, "sliding_window": 4096, "sliding_window_pattern": 4,
+		"torch_dtype": "bfloat16", "transformers_version": "4.48.0.dev0", "use_cache": true,
+		"use_embedding_sharing": true, "use_gated_activation": true, "use_parallel_block": true,
+		"use_parallel_embedding": false, "use_qk_norm": false, "vocab_size": 256000}`,
 	"StarCoder 2": `{"activation_function": "gelu", "architectures": ["Starcoder2ForCausalLM"],
 		"attention_dropout": 0.1, "attention_softmax_in_fp32": true, "bos_token_id": 0,
 		"embedding_dropout": 0.1, "eos_token_id": 0, "hidden_act": "gelu_pytorch_tanh",

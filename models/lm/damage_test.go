@@ -73,7 +73,8 @@ func TestDamagedFolders(t *testing.T) {
 				"gemma4_text, gemma4, phi3, qwen2_moe, " +
 				"qwen3_moe, gpt_oss, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, " +
 				"qwen3_5_moe, olmo2, olmo3, exaone4, smollm3, starcoder2, " +
-				"seed_oss, ernie4_5, ernie4_5_moe, glm4, granite, granitemoe, granitemoeshared, " +
+				"seed_oss, ernie4_5, ernie4_5_moe, cohere2, glm4, granite, granitemoe, " +
+				"granitemoeshared, " +
 				"granitemoehybrid, lfm2, lfm2_moe or glm4_moe"}},
 		{"no architecture", set("model_type", nil), nil, []string{`model_type is "", want llama, `}},
 		{"heads", set("num_key_value_heads", 3), nil,

@@ -3,6 +3,7 @@ package lm
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -467,6 +468,12 @@ func (k *architectureKeys) ernieExperts(c *config, by float64) error {
 
 // scores sets how scores and logits are scaled and capped.
 func (k *architectureKeys) scores(c *config) error {
+	if k.of.parallel {
+		err := c.scaleLogits(*cmp.Or(k.LogitsDivisor, new(1.0)))
+		if k.LogitsDivisor = nil; err != nil {
+			return err
+		}
+	}
 	all := [4]multiplier{{"embedding_scale", k.EmbeddingMul}, {"attention.scale", k.AttentionMul},
 		{"residual_scale", k.ResidualMul}, {"logit_scale", k.LogitsDivisor}}
 	for _, m := range all {
@@ -511,7 +518,9 @@ func (k *architectureKeys) windows(c *config) error {
 		return fmt.Errorf("attention.sliding_window_pattern has %d layers, want block_count, %d", n,
 			k.Blocks)
 	}
-	if k.Window == nil || *k.Window == 0 {
+	if none := k.Window == nil || *k.Window == 0; none && k.of.parallel {
+		return errors.New("attention.sliding_window is not there, want a number")
+	} else if none {
 		return nil // llama.cpp has no window here either, whatever the pattern
 	}
 	if *k.Window < 0 {
@@ -523,7 +532,7 @@ func (k *architectureKeys) windows(c *config) error {
 		}
 	}
 	if k.of.localOnly {
-		c.unrotateFull()
+		c.unrotateFull(k.of.parallel)
 	}
 	return nil
 }

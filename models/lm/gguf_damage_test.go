@@ -34,7 +34,7 @@ func TestDamagedGGUF(t *testing.T) {
 			`general.architecture is "mamba", want llama, arcee, exaone, ` +
 				`internlm2, mistral3, qwen2, qwen3, gemma2, gemma3, gemma4, phi3, ` +
 				"qwen2moe, qwen3moe, gpt-oss, qwen3next, qwen35, qwen35moe, olmo2, exaone4, smollm3, " +
-				"starcoder2, seed_oss, ernie4_5, ernie4_5-moe, glm4, granite, granitemoe, " +
+				"starcoder2, seed_oss, ernie4_5, ernie4_5-moe, cohere2, glm4, granite, granitemoe, " +
 				"granitehybrid, lfm2, lfm2moe or glm4moe"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
@@ -102,7 +102,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"tokenizer", set("tokenizer.ggml.model", "bert"),
 			`tokenizer.ggml.model is "bert", want gpt2, llama or gemma4`},
 		{"pre-tokenizer", set("tokenizer.ggml.pre", "unheard"),
-			`tokenizer.ggml.pre is "unheard", want one of chatglm-bpe, dbrx, deepseek-llm,`},
+			`tokenizer.ggml.pre is "unheard", want one of chatglm-bpe, command-r, dbrx,`},
 		{"no pre-tokenizer", set("tokenizer.ggml.pre", nil), `tokenizer.ggml.pre is "", want`},
 		{"no scores", set("tokenizer.ggml.model", "llama"),
 			"tokenizer.ggml.scores has 0 elements, want 20"},

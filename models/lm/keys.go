@@ -54,6 +54,10 @@ var idleConfig = strictjson.Idle{
 	// of gemma and phi3: other keys say the same
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false", `"vision"`}, "expert_intermediate_size": {},
+	// of Cohere: the tensors and other keys say the same
+	"layer_switch": nil, "order_of_interleaved_layers": {`"local_attn_first"`},
+	"rotary_pct": {"1.0", "1"}, "use_embedding_sharing": {"true"}, "use_gated_activation": {"true"},
+	"use_parallel_block": {"true"}, "use_parallel_embedding": {"false"},
 	// of StarCoder 2: other keys say the same
 	"activation_function": {`"gelu"`}, "attention_softmax_in_fp32": nil, "embedding_dropout": nil,
 	"layer_norm_epsilon": nil, "mlp_type": {`"default"`}, "norm_type": {`"layer_norm"`},

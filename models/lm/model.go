@@ -140,7 +140,10 @@ type layerBuilder struct {
 func (b *layerBuilder) layer(i int, n *layerNames) decoderLayer {
 	l := decoderLayer{headDim: b.headDim(i), input: b.layerInput(n), scale: b.layerScale(n)}
 	if !b.OnlyAfter {
-		l.attentionNorm, l.ffnNorm = b.norm(n.attentionNorm, b.Dim), b.norm(n.ffnNorm, b.Dim)
+		l.attentionNorm = b.norm(n.attentionNorm, b.Dim)
+		if n.ffnNorm != "" { // otherwise both read the same rows
+			l.ffnNorm = b.norm(n.ffnNorm, b.Dim)
+		}
 	}
 	switch {
 	case b.States.of(i) && b.States.Short > 0:
@@ -185,8 +188,11 @@ func (b *layerBuilder) norm(name string, n int) []float32 {
 			x[i]++
 		}
 	}
-	if b.Centered {
-		x = append(x, b.Tensor(b.at+name+".bias", n)...)
+	switch bias := b.at + name + ".bias"; {
+	case b.Centered && b.Unbiased && !b.Has(bias):
+		x = append(x, make([]float32, n)...)
+	case b.Centered:
+		x = append(x, b.Tensor(bias, n)...)
 	}
 	return x
 }

@@ -50,6 +50,7 @@ type reference struct {
 	factors   []float64
 	magnitude float64
 	layered   *layered // of gemma4, instead of this
+	parallel  bool     // attention and network read the same rows, of LayerNorm without biases
 }
 
 // logits returns the logits after the last token.
@@ -102,7 +103,10 @@ func (r *reference) layer(states [][]float64, at string, window int) {
 	for t := range states {
 		mixed[t] = times(mixed[t], r.residual)
 		before := at + "post_attention_layernorm.weight"
-		if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
+		if r.parallel {
+			y := r.network(r.norm(states[t], at+"input_layernorm.weight"), at)
+			states[t] = sum(sum(states[t], mixed[t]), y)
+		} else if _, ok := r.f.tensors[at+"post_mlp_layernorm.weight"]; ok { // of glm4
 			mixed[t] = r.norm(mixed[t], at+"post_self_attn_layernorm.weight")
 			states[t] = sum(states[t], mixed[t])
 			y := r.network(r.norm(states[t], before), at)
@@ -578,15 +582,16 @@ func (r *reference) norm(x []float64, weight string) []float64 {
 	}
 	y := make([]float64, len(x))
 	bias, centered := r.f.tensors[strings.TrimSuffix(weight, "weight")+"bias"]
-	if centered {
+	if centered || r.parallel {
 		center := 0.0
 		for _, e := range x {
 			center += e / float64(len(x))
 		}
 		x = slices.Clone(x)
 		for i := range x {
-			x[i] -= center
-			y[i] = float64(bias.data[i])
+			if x[i] -= center; centered {
+				y[i] = float64(bias.data[i])
+			}
 		}
 	}
 	mean := 0.0

@@ -120,7 +120,9 @@ var (
 		n.step, n.decay, n.skip = "ssm_dt.bias", "ssm_a", "ssm_d"
 		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 	})
-	starCoderNames = folderNames.with(func(n *tensorNames) {
+	cohereNames     = folderNames.with(func(n *tensorNames) { n.ffnNorm = "" })
+	ggufCohereNames = ggufNames.with(func(n *tensorNames) { n.ffnNorm = "" })
+	starCoderNames  = folderNames.with(func(n *tensorNames) {
 		n.gate, n.up, n.down = "", "mlp.c_fc", "mlp.c_proj"
 	})
 	phiNames = folderNames.with(func(n *tensorNames) {

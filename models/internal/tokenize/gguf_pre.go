@@ -79,7 +79,8 @@ var preTokenizersGGUF = map[string]preGGUF{
 	// converters write this for unknown tokenizers: Falcon's words
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"smollm":  digitsGGUF, "exaone": digitsGGUF, "starcoder": digitsGGUF,
-	"refact": digitsGGUF, // of Granite 3
+	"refact":    digitsGGUF, // of Granite 3
+	"command-r": {patterns: digitsGGUF.patterns, normal: true},
 }
 
 func knownPre() string {

@@ -159,6 +159,7 @@ func TestCutsGGUF(t *testing.T) {
 		{"gpt-4o", "don't\n\n  x ", "don't|\n\n| | x| "},
 		{"llama4", "ABCdef", "ABCdef"},
 		{"refact", "don't 12!\n\n  x", "don|'t| |1|2|!|\n\n | x"},
+		{"command-r", "e\u0323a 12 x", "ẹa| |1|2| x"},
 		{"exaone", "don't 12!\n\n  x", "don|'t| |1|2|!|\n\n | x"},
 		{"dbrx", "don't 1234!\n\n  x", "don|'t| |123|4|!\n\n| | x"},
 		{"glm4", "don't 1234!\n\n  x", "don|'t| |123|4|!\n\n| | x"},
