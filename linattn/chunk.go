@@ -232,11 +232,15 @@ func (r *passage) addChunk() {
 }
 
 // nextRows returns the addresses that a piece prefetches: rows of the next chunk, spread evenly
-// over all pieces.
+// over all pieces. It prefetches the second half of a row of two keys itself.
 func (r *passage) nextRows(piece, pieces int) triangle.Next {
 	t := r.token + r.rows + piece*min(r.left, Chunk)/pieces
 	column := r.from * kernel.Panel
-	return triangle.Next{&r.job.all[argK].From(0, r.state.headOf(r.index, r.state.KeyHeads), t)[0],
+	keys := r.job.all[argK].From(0, r.state.headOf(r.index, r.state.KeyHeads), t)
+	if at := r.state.readAt(); at > 0 {
+		triangle.PrefetchRows(tuned.ISA, keys[at:], 1, 0, r.state.KeyDim)
+	}
+	return triangle.Next{&keys[0],
 		&r.job.all[argQ].From(0, r.state.queryHead(r.index, 0), t)[0],
 		&r.job.all[argV].From(0, r.index, t)[column],
 		&r.job.all[argDst].From(0, r.index*r.state.group(), t)[column]}
