@@ -393,8 +393,8 @@ func (k *rotatedRows) rows() {
 
 // sixteenRows stores some groups of four integers of each row: 16, or half as many.
 func (k *rotatedRows) sixteenRows(to, stride, third reg.GPVirtual, groups int) {
-	turned, fours := make([]reg.VecPhysical, groups), groups/4
-	for a := range fours {
+	turned, quads := make([]reg.VecPhysical, groups), groups/4
+	for a := range quads {
 		var four [4]reg.VecPhysical
 		for i := range four {
 			four[i] = k.take()
@@ -402,20 +402,20 @@ func (k *rotatedRows) sixteenRows(to, stride, third reg.GPVirtual, groups int) {
 		}
 		k.unpackFour(four[:])
 		for m, v := range four {
-			turned[fours*m+a] = v
+			turned[quads*m+a] = v
 		}
 	}
 	MOVQ(to, k.to)
 	for m := range 4 {
-		rows := turned[fours*m:][:fours]
-		if fours == 4 {
+		rows := turned[quads*m:][:quads]
+		if quads == 4 {
 			k.quartersOfFour(rows)
 		} else {
 			rows = k.quartersOfTwo(rows[0], rows[1])
 		}
 		for i, at := range []Mem{{Base: k.to}, {Base: k.to, Index: stride, Scale: 4},
 			{Base: k.to, Index: stride, Scale: 8}, {Base: k.to, Index: third, Scale: 4}} {
-			if v := rows[i]; fours == 4 { // row 4i + m
+			if v := rows[i]; quads == 4 { // row 4i + m
 				VMOVDQU32(v, at)
 			} else {
 				VMOVDQU32(v.AsY(), at)
