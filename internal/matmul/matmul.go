@@ -723,8 +723,9 @@ func (p *projection) panelsSequential() bool {
 	return p.dst.L <= kernel.InPlaceRows && p.inputs.t.PanelsInOrder(float64(len(p.m.data)))
 }
 
-// decodingFlops is the cost of decoding a weight of a block, in operations.
-const decodingFlops = 30
+// decodingFlops is the cost of decoding a weight of a block, in operations, and roundingFlops of
+// doing so in registers.
+const decodingFlops, roundingFlops = 30, 6
 
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
@@ -732,8 +733,12 @@ func (p *projection) cost() float64 {
 	flops := 2 * rows * float64(p.m.inner) * float64(p.dst.D)
 	bytes := float64(len(p.m.data))
 	if p.m.blocks != 0 && !p.m.int8 {
+		each := float64(decodingFlops)
+		if p.rounded() {
+			each = roundingFlops
+		}
 		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, WidenedRows))
-		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
+		flops += each * again * float64(p.m.inner) * float64(p.dst.D)
 	}
 	return p.inputs.t.Cost(flops, bytes)
 }

@@ -19,7 +19,7 @@ func (p *projection) multiplyPairs(u *productBlock) {
 		p.multiplyPairTiles(u)
 		return
 	}
-	if p.m.paired && blockwise.FewRounded(p.inputs.t.ISA, p.m.blocks, p.dst.L) {
+	if p.rounded() {
 		p.multiplyRounded(u)
 		return
 	}
@@ -41,7 +41,13 @@ func (p *projection) multiplyPairs(u *productBlock) {
 	memories.Put(w)
 }
 
-// multiplyRounded computes a block of the product of few rows by blocks as they lie in memory.
+// rounded reports whether the rows are few that multiply blocks as they lie in memory.
+func (p *projection) rounded() bool {
+	return p.m.paired && !p.pairTiles() &&
+		blockwise.FewRounded(p.inputs.t.ISA, p.m.blocks, p.dst.L)
+}
+
+// multiplyRounded computes a block of the product for such rows.
 func (p *projection) multiplyRounded(u *productBlock) {
 	whole, rows := u.Cols/panel, &p.inputs.pairs
 	x := blockwise.Rounded{Type: p.m.blocks, N: p.m.inner / blocks.Inputs, Rows: u.Rows,
