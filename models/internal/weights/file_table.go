@@ -35,7 +35,7 @@ func (l *Loader) FileTable(name string, rows, width int) *FileTable {
 	if f.file, err = os.Open(t.Path()); err != nil {
 		l.Fail("%w", err)
 	} else if !again {
-		l.progress(int64(rows * size))
+		l.progress(int64(rows) * int64(size))
 	}
 	return f
 }
@@ -48,7 +48,7 @@ func (f *FileTable) Row(to []float32, i int) error {
 	}
 	row := f.scratch.Get().(*[]byte)
 	defer f.scratch.Put(row)
-	if _, err := f.file.ReadAt(*row, f.offset+int64(i*len(*row))); err != nil {
+	if _, err := f.file.ReadAt(*row, f.offset+int64(i)*int64(len(*row))); err != nil {
 		return fmt.Errorf("%s: row %d of tensor %s: %w", f.file.Name(), i, f.name, err)
 	}
 	one := f.of
