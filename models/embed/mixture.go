@@ -47,16 +47,16 @@ type experts struct {
 
 // loadExperts loads the networks of a layer.
 func (b *builder) loadExperts(at string) *experts {
-	n, h, names := b.mixture.count, b.hidden, &b.names.experts
+	n, h, in := b.mixture.count, b.hidden, &b.names.experts
 	at = b.at + at
 	x := &experts{router: b.Linear(attn.F32, h, false, weights.Part{Name: at + names.router, Out: n})}
 	if b.blocks {
-		x.up, x.down = b.expertsOf(at+names.up, h, b.ffn), b.expertsOf(at+names.down, b.ffn, h)
+		x.up, x.down = b.expertsOf(at+in.up, h, b.ffn), b.expertsOf(at+in.down, b.ffn, h)
 	} else {
-		x.up, x.down = b.packExperts(at+names.up, at+names.down)
+		x.up, x.down = b.packExperts(at+in.up, at+in.down)
 	}
-	if names.bias != "" {
-		bias := b.Tensor(at+names.bias, h)
+	if in.bias != "" {
+		bias := b.Tensor(at+in.bias, h)
 		x.bias = attn.Tensor{Data: bias, B: 1, H: 1, L: 1, D: h, SB: h, SH: h, SL: h}
 	}
 	return x
@@ -65,11 +65,11 @@ func (b *builder) loadExperts(at string) *experts {
 // expertsOf loads the matrices of a tensor of all experts, as the file has them.
 func (b *builder) expertsOf(name string, in, out int) []*attn.Matrix {
 	n := b.mixture.count
-	var parts []weights.Part
+	var all []weights.Part
 	for e := range n {
-		parts = append(parts, weights.Part{Name: name, Out: out, From: e * out, Of: n * out, Experts: n})
+		all = append(all, weights.Part{Name: name, Out: out, From: e * out, Of: n * out, Experts: n})
 	}
-	return b.ExpertMatrices(-1, in, false, parts...).Matrices
+	return b.ExpertMatrices(-1, in, false, all...).Matrices
 }
 
 // packExperts packs the matrices of two tensors of folders, the second of which has a row for each
