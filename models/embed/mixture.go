@@ -49,7 +49,7 @@ type experts struct {
 func (b *builder) loadExperts(at string) *experts {
 	n, h, in := b.mixture.count, b.hidden, &b.names.experts
 	at = b.at + at
-	x := &experts{router: b.Linear(attn.F32, h, false, weights.Part{Name: at + names.router, Out: n})}
+	x := &experts{router: b.Linear(attn.F32, h, false, weights.Part{Name: at + in.router, Out: n})}
 	if b.blocks {
 		x.up, x.down = b.expertsOf(at+in.up, h, b.ffn), b.expertsOf(at+in.down, b.ffn, h)
 	} else {
