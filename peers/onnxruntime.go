@@ -17,7 +17,7 @@ import (
 )
 
 // onnxRuntime computes with MultiHeadAttention, with GroupQueryAttention for causal cases and cases
-// with a cache, with MatMulNBits, and with a graph of operators for a BERT.
+// with a cache, with MatMulNBits, and with a graph of operators for an encoder.
 type onnxRuntime struct{}
 
 func openONNXRuntime() (library, error) {
