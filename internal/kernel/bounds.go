@@ -87,12 +87,6 @@ func (b *PanelLayout) Reads(v []float32) {
 // CallIntegers bounds the products of one call of assembly: at 16 a cycle of 1.5 GHz, 44 µs.
 const CallIntegers = 1 << 20
 
-// CallColumns returns how many columns a call has of at most that many products, for some rows:
-// whole pairs of panels, since kernels read two side by side and are slower with one alone.
-func CallColumns(products, rows, keys int) int {
-	const pair = 2 * Panel
-	if cols := products / ProductsOf(rows, keys); cols >= pair {
-		return cols / pair * pair
-	}
-	return Panel
-}
+// ColumnsOf returns the columns of a call that may have so many: a panel, or an even number of
+// panels, since kernels multiply by two at a time and need as long for one alone.
+func ColumnsOf(most int) int { return max(Panel, most/(2*Panel)*(2*Panel)) }

@@ -2,16 +2,12 @@ package kernel
 
 import "testing"
 
-// TestCallColumns checks that calls have whole pairs of panels, and no more products than they may,
-// unless one panel has more.
-func TestCallColumns(t *testing.T) {
-	const products = 1 << 20
-	for _, c := range []struct{ rows, keys, want int }{
-		{1, 1, products / CallRows}, {32, 256, 128}, {48, 256, 64}, {50, 256, 64}, {72, 256, 32},
-		{128, 256, 32}, {129, 256, Panel}, {products, 256, Panel},
-	} {
-		if got := CallColumns(products, c.rows, c.keys); got != c.want {
-			t.Errorf("%d rows, %d keys: %d columns, want %d", c.rows, c.keys, got, c.want)
+// A panel left over by calls of two would take nearly as long as both.
+func TestColumnsOf(t *testing.T) {
+	for most, want := range map[int]int{0: 1, Panel: 1, 2*Panel - 1: 1, 2 * Panel: 2, 3 * Panel: 2,
+		5*Panel + 1: 4, 6 * Panel: 6} {
+		if got := ColumnsOf(most); got != want*Panel {
+			t.Errorf("of %d: %d, want %d panels", most, got, want)
 		}
 	}
 }

@@ -239,7 +239,7 @@ func splitAccumulate(cpu *tuning.Row, x *kernel.Sums, v []float32, b *kernel.Pan
 	if masked {
 		limit = kernel.CallMasked
 	}
-	cols := kernel.CallColumns(limit, rows, b.Keys)
+	cols := kernel.ColumnsOf(limit / kernel.ProductsOf(rows, b.Keys))
 	step := max(1, min(rows, limit/(b.Keys*min(cols, b.Cols))))
 	if kernel.ProductsOf(1, b.Keys*min(cols, b.Cols)) > limit {
 		step = 1 // masked, and more keys than a block has

@@ -75,7 +75,7 @@ func Accumulate(cpu *tuning.Row, x *integers.Sums, v []byte, b *kernel.PanelLayo
 	call.Alpha, call.F = &x.Alpha[0], &x.F[0]
 	call.W, _ = x.W.At(0, 0)
 	all := b.Cols
-	cols := max(8*kernel.Panel, kernel.CallIntegers/(x.Rows*b.Keys)/kernel.Panel*kernel.Panel)
+	cols := max(8*kernel.Panel, kernel.ColumnsOf(kernel.CallIntegers/(x.Rows*b.Keys)))
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
 		call.O, call.V = &x.O[c], &v[c/kernel.Panel*b.PanelStride]

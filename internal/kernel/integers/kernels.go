@@ -156,8 +156,7 @@ func (c *cut) next(x *Sums, b *kernel.PanelLayout) bool {
 
 // pieces returns the columns and rows of a call with at most that many products.
 func pieces(most, rows int, b *kernel.PanelLayout) (cols, step int) {
-	const pair = 2 * kernel.Panel // kernels of many rows read two side by side
-	cols = max(2*pair, most/(rows*b.Keys)/pair*pair)
+	cols = max(4*kernel.Panel, kernel.ColumnsOf(most/(rows*b.Keys)))
 	return cols, max(1, most/(b.Keys*min(cols, b.Cols)))
 }
 

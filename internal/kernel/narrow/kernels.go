@@ -44,7 +44,7 @@ func Accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 func splitTyped(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	b *kernel.PanelLayout) {
 	rows := x.Rows
-	cols := kernel.CallColumns(kernel.CallProducts, rows, b.Keys)
+	cols := kernel.ColumnsOf(kernel.CallProducts / kernel.ProductsOf(rows, b.Keys))
 	step := max(1, min(rows, kernel.CallProducts/(b.Keys*min(cols, b.Cols))))
 	part, some := *b, *x // in the loop they would escape to the heap
 	for c := 0; c < b.Cols; c += cols {

@@ -44,7 +44,7 @@ func accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte, b *k
 func split(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte, b *kernel.PanelLayout,
 	most int) {
 	rows := x.Rows
-	cols := kernel.CallColumns(most, rows, b.Keys)
+	cols := kernel.ColumnsOf(most / kernel.ProductsOf(rows, b.Keys))
 	step := max(1, min(rows, most/(b.Keys*min(cols, b.Cols))))
 	part, some := *b, *x // in the loop they would escape to the heap
 	for c := 0; c < b.Cols; c += cols {
