@@ -49,11 +49,11 @@ func (t *fewTile) bookOfRow(request reg.Register) {
 	b.largest = int(form.Levels[len(form.Levels)-1])
 	b.loadSigns()
 	left, half, part := GP64(), unique("half"), unique("part")
-	header, parts := t.form.Header(), t.form.parts()
+	parts := t.form.parts()
 	each := t.form.Packed / 2 / parts
 	XORQ(b.outputs, b.outputs)
 	Label(half)
-	d := t.loadD(b.in(-header, 8))
+	d := t.loadD(b.in(-t.form.Header(), 8))
 	VMULPS(f32(form.Unit), d, d) // exact
 	VMOVUPS(d, b.d)
 	MOVQ(U32(parts), left)
@@ -356,9 +356,9 @@ func (b *bookRow) lessOfEights(x reg.VecVirtual) {
 	const sum = 8 * 128
 	VPSUBQ(wordTable("sumsOf128", sum, 0, sum, 0, sum, 0, sum, 0), v, v)
 	VPSHUFB(dotBlocks.nibbleTable(func(i int) byte { return byte(i%2 + i/2%2*8) }), v, v)
-	for pair, lanes := range []uint64{0x44, 0xee} {
+	for pair, order := range []uint64{0x44, 0xee} {
 		sums, less := YMM(), b.lessOfWords(b.plane(b.Bits-8, pair))
-		VPERMQ(Imm(lanes), v, sums)
+		VPERMQ(Imm(order), v, sums)
 		VPMULLW(b.pairOfScales(pair), less, less)
 		VPMADDWD(less, sums, sums)
 		VPADDD(sums, x, x)
