@@ -88,11 +88,13 @@ func TestNomicExpertsGGUF(t *testing.T) {
 		"moe_every_n_layers is 1, want 0 or at least 2": func(f *gguftest.File) {
 			f.Set(nomicMoEGGUF+".moe_every_n_layers", uint32(1))
 		},
-		"nomic-bert-moe.expert_count is 5 and nomic-bert-moe.expert_used_count 6": func(f *gguftest.File) {
+		"expert_count is 5 and nomic-bert-moe.expert_used_count 6": func(f *gguftest.File) {
 			f.Set(nomicMoEGGUF+".expert_used_count", uint32(6))
 		},
 		"blk.1.ffn_up_exps.weight": func(f *gguftest.File) { takeTensor(f, "blk.1.ffn_up_exps.weight") },
-		"[5 30], want [4 30]":      func(f *gguftest.File) { f.Set(nomicMoEGGUF+".expert_count", uint32(4)) },
+		"[5 30], want [4 30]": func(f *gguftest.File) {
+			f.Set(nomicMoEGGUF+".expert_count", uint32(4))
+		},
 		"feed_forward_length is not there": func(f *gguftest.File) {
 			f.Set(nomicMoEGGUF+".feed_forward_length", nil)
 		},
