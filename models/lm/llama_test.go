@@ -75,8 +75,7 @@ func (f *fakeGGUF) widenNumbers(t *testing.T, gelu bool) {
 		if len(x.Shape) > 1 {
 			by = 3
 		}
-		if gelu && (strings.Contains(x.Name, ".ffn_gate") || strings.Contains(x.Name, ".inp_gate")) &&
-			!strings.Contains(x.Name, ".ffn_gate_inp") {
+		if gelu && f.activated(x.Name) {
 			by = 1 << 14
 		}
 		values := make([]float32, n)
@@ -87,6 +86,15 @@ func (f *fakeGGUF) widenNumbers(t *testing.T, gelu bool) {
 		x.Type = gguftest.Types["F32"]
 		f.setData(x.Name, values)
 	}
+}
+
+// activated reports whether a matrix computes what an activation reads: gates, if there are any.
+func (f *fakeGGUF) activated(name string) bool {
+	if strings.Contains(name, ".ffn_up") {
+		return !f.has(strings.Replace(name, "ffn_up", "ffn_gate", 1))
+	}
+	return strings.Contains(name, ".inp_gate") || strings.Contains(name, ".ffn_gate") &&
+		!strings.Contains(name, ".ffn_gate_inp")
 }
 
 // compareLlama compares the logits after a prompt of n tokens, and after the tokens that follow.
