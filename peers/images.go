@@ -125,18 +125,3 @@ func (s *encoder) picture() *image.NRGBA {
 	}
 	return picture
 }
-
-// patchRows returns the rows of numbers of an image's patches: channels, rows and columns of each.
-func (s *encoder) patchRows() (x []float32) {
-	picture, grid := s.picture(), s.image/s.patch
-	for i := range s.patches() {
-		for channel := range 3 {
-			for at := range s.patch * s.patch {
-				y, column := i/grid*s.patch+at/s.patch, i%grid*s.patch+at%s.patch
-				b := picture.Pix[picture.PixOffset(column, y)+channel]
-				x = append(x, (float32(b)/255-0.5)/0.5)
-			}
-		}
-	}
-	return x
-}
