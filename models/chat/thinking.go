@@ -49,8 +49,8 @@ func (t *Template) format() format {
 	}
 	for _, p := range pairs {
 		if strings.Contains(t.Source, p.end) {
-			p.field = strings.Contains(t.Source, thinkingFields[0])
-			p.framed = strings.Contains(t.Source, responseBegin)
+			p.field = p.always || strings.Contains(t.Source, thinkingFields[0])
+			p.framed = p.response[0] != "" && strings.Contains(t.Source, p.response[0])
 			return p
 		}
 	}
@@ -88,20 +88,24 @@ func appendPart(parts []Part, thinking bool, text string) []Part {
 // pair is the format of answers that begin with a thought between two markers.
 type pair struct {
 	begin, end string
-	field      bool // templates have a field for the thought
-	framed     bool // what is said after it has markers, too, as Granite 3.3 has them
+	response   [2]string // markers around what is said, if the template has them (framed)
+	always     bool      // they stand without a thought, too, and templates write them
+	field      bool      // templates have a field for the thought
+	framed     bool
 }
 
-const responseBegin, responseEnd = "<response>", "</response>"
-
-// pairs are the markers of published templates: of many models, of Magistral and Ministral, of
-// Seed-OSS, and of Gemma 4.
-var pairs = []pair{{begin: "<think>", end: "</think>"}, {begin: "[THINK]", end: "[/THINK]"},
-	{begin: "<seed:think>", end: "</seed:think>"}, {begin: "<|channel>thought", end: "<channel|>"}}
+// pairs are the markers of published templates: of many models, with those of Granite 3.3 around
+// what is said; of Magistral and Ministral, of Seed-OSS, of Gemma 4, and of Command R7B.
+var pairs = []pair{
+	{begin: "<think>", end: "</think>", response: [2]string{"<response>", "</response>"}},
+	{begin: "[THINK]", end: "[/THINK]"}, {begin: "<seed:think>", end: "</seed:think>"},
+	{begin: "<|channel>thought", end: "<channel|>"},
+	{begin: "<|START_THINKING|>", end: "<|END_THINKING|>", always: true,
+		response: [2]string{"<|START_RESPONSE|>", "<|END_RESPONSE|>"}}}
 
 func (p pair) markers() []string {
 	if p.framed {
-		return []string{p.begin, p.end, responseBegin, responseEnd}
+		return []string{p.begin, p.end, p.response[0], p.response[1]}
 	}
 	return []string{p.begin, p.end}
 }
@@ -109,18 +113,21 @@ func (p pair) markers() []string {
 func (p pair) parts(answer string, done bool) []Part {
 	thinking, said, ok := p.cut(answer)
 	if !ok {
-		return appendPart(nil, false, strings.TrimLeft(answer, space))
+		thinking, said = "", strings.TrimLeft(answer, space)
 	}
-	return appendPart(appendPart(nil, true, thinking), false, p.unframed(said))
+	if ok || p.always {
+		said = p.unframed(said)
+	}
+	return appendPart(appendPart(nil, true, thinking), false, said)
 }
 
 // unframed returns what is said without its markers.
 func (p pair) unframed(said string) string {
-	rest, ok := strings.CutPrefix(said, responseBegin)
+	rest, ok := strings.CutPrefix(said, p.response[0])
 	if !p.framed || !ok {
 		return said
 	}
-	said, _, _ = strings.Cut(rest, responseEnd)
+	said, _, _ = strings.Cut(rest, p.response[1])
 	return strings.TrimLeft(said, space)
 }
 
@@ -141,10 +148,18 @@ func (p pair) opening(prompt string) string {
 	return prompt[len(trimmed)-len(p.begin):]
 }
 
-// earlier leaves the answer whole if the template has no field for thoughts: then the template
+func (p pair) earlier(answer string) (thinking, said string) {
+	thinking, said = p.earlierParts(answer)
+	if p.always {
+		said = p.unframed(strings.TrimLeft(said, space))
+	}
+	return thinking, said
+}
+
+// earlierParts leaves the answer whole if the template has no field for thoughts: then the template
 // itself cuts the answer or keeps all of it. An answer that ended within its thought gets the
 // marker of its end.
-func (p pair) earlier(answer string) (thinking, said string) {
+func (p pair) earlierParts(answer string) (thinking, said string) {
 	before, _, ends := strings.Cut(answer, p.end)
 	begins := strings.HasPrefix(strings.TrimLeft(answer, space), p.begin)
 	if begins && !ends {

@@ -42,7 +42,10 @@ const (
 	wholeTemplate = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}` +
 		`{% if false %}[THINK][/THINK]{% endif %}`
 	framedTemplate = plainTemplate + `{% if false %}<think></think><response></response>{% endif %}`
-	plainTemplate  = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}`
+	alwaysTemplate = `{% for m in messages %}{% if m.role == 'assistant' %}` +
+		`{{ '<|START_RESPONSE|>' + m.content + '<|END_RESPONSE|>' }}` +
+		`{% else %}{{ m.content + ';' }}{% endif %}{% endfor %}<|START_THINKING|><|END_THINKING|>`
+	plainTemplate = `{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}`
 )
 
 // TestEarlierAnswers checks what templates write for an answer with a thought.
@@ -84,6 +87,11 @@ func TestEarlierAnswers(t *testing.T) {
 		{"whole", wholeTemplate, "[THINK]x[/THINK]y", "[user]A[assistant][THINK]x[/THINK]y[user]B"},
 		{"whole without an end", wholeTemplate, "[THINK]x",
 			"[user]A[assistant][THINK]x[/THINK][user]B"},
+		{"framed", alwaysTemplate, "<|START_RESPONSE|>y<|END_RESPONSE|>",
+			"A;<|START_RESPONSE|>y<|END_RESPONSE|>B;<|START_THINKING|><|END_THINKING|>"},
+		{"framed, a thought", alwaysTemplate, "<|START_THINKING|>x<|END_THINKING|>\n" +
+			"<|START_RESPONSE|>y",
+			"A;<|START_RESPONSE|>y<|END_RESPONSE|>B;<|START_THINKING|><|END_THINKING|>"},
 		{"plain", plainTemplate, "<think>x</think>y", "[user]A[assistant]<think>x</think>y[user]B"},
 		{"plain harmony", plainTemplate, "<|channel|>final<|message|>y",
 			"[user]A[assistant]<|channel|>final<|message|>y[user]B"},
@@ -136,6 +144,9 @@ func TestParts(t *testing.T) {
 		{framedTemplate, "", "<think>x</think>y<response>", "(x)y<response>"},
 		{framedTemplate, "", "<response>y</response>", "<response>y</response>"},
 		{fieldTemplate, "", "<think>x</think><response>y</response>", "(x)<response>y</response>"},
+		{alwaysTemplate, "", "<|START_RESPONSE|>y<|END_RESPONSE|>", "y"},
+		{alwaysTemplate, "<|START_THINKING|>", "x<|END_THINKING|><|START_RESPONSE|>y", "(x)y"},
+		{alwaysTemplate, "", "y<|END_RESPONSE|>", "y<|END_RESPONSE|>"},
 		{"<|channel>thought\n<channel|>", "", "<|channel>thought\nx<channel|>y", "(x)y"},
 	} {
 		template := &Template{Source: c.template}
@@ -183,15 +194,16 @@ func growing(t *testing.T, template *Template, pieces []string) {
 func TestPartsGrow(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	pieces := slices.Concat(harmony{}.markers(), strings.SplitAfter("<|channel|></think>", ""),
-		[]string{"<think>", "</think>", responseBegin, responseEnd, "analysis",
-			"final", "assistant", "a", " ", "\n", "\xc2", "\xa0",
+		[]string{"<think>", "</think>", "<response>", "</response>", "<|START_RESPONSE|>",
+			"<|END_RESPONSE|>", "<|END_THINKING|>", "analysis", "final", "assistant", "a", " ", "\n", "\xc2", "\xa0",
 			"\x85", "é"})
 	for range 20000 {
 		var answer []string
 		for range source.IntN(12) {
 			answer = append(answer, pieces[source.IntN(len(pieces))])
 		}
-		for _, template := range []string{harmonyTemplate, fieldTemplate, framedTemplate, plainTemplate} {
+		for _, template := range []string{harmonyTemplate, fieldTemplate, framedTemplate, alwaysTemplate,
+			plainTemplate} {
 			growing(t, &Template{Source: template}, answer)
 		}
 	}
