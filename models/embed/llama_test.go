@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
@@ -15,8 +17,8 @@ import (
 // float32, for random files of each architecture.
 func TestLlamaCpp(t *testing.T) {
 	llama := gguftest.NewLlama(t)
-	for _, name := range []string{"bert", "bert of scores", "nomic-bert", jinaGGUF, "qwen3",
-		"qwen3 of scores", gemmaGGUF} {
+	for _, name := range []string{"bert", "bert of scores", "nomic-bert", nomicMoEGGUF, jinaGGUF,
+		"qwen3", "qwen3 of scores", gemmaGGUF} {
 		t.Run(name, func(t *testing.T) {
 			path := writeGGUF(t, llamaFile(t, name))
 			m := mustOpen(t, path, Options{})
@@ -81,6 +83,10 @@ func llamaFile(t *testing.T, name string) (f *gguftest.File) {
 			f.Set("qwen3.classifier.output_labels", []string{"yes", "no"})
 			addTensor(f, "cls.output.weight", numbersOf(source, 2*wide), 2, wide)
 		}
+	case nomicMoEGGUF:
+		k := nomicExpertsTest()
+		_, values := writeKind(t, &k, safetensors.F32)
+		f = nomicExpertsFile(values, k.shapes)
 	case gemmaGGUF: // every sixth layer sees all keys
 		f, _ = gemmaFile(t)
 		for _, x := range slices.Clone(f.Tensors) {
@@ -108,8 +114,9 @@ func llamaFile(t *testing.T, name string) (f *gguftest.File) {
 		}
 	}
 	f.Set(kind+".context_length", uint32(1024))
+	activated := map[string]string{"bert": "ffn_up", nomicMoEGGUF: "ffn_up"}[kind]
 	for i, x := range f.Tensors {
-		if strings.Contains(x.Name, "ffn_gate") || kind == "bert" && strings.Contains(x.Name, "ffn_up") {
+		if strings.Contains(x.Name, cmp.Or(activated, "ffn_gate")) {
 			for j := 3; j < len(x.Data); j += 4 {
 				f.Tensors[i].Data[j] += 7 // times 2¹⁴
 			}
