@@ -195,15 +195,15 @@ func TestPartsGrow(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	pieces := slices.Concat(harmony{}.markers(), strings.SplitAfter("<|channel|></think>", ""),
 		[]string{"<think>", "</think>", "<response>", "</response>", "<|START_RESPONSE|>",
-			"<|END_RESPONSE|>", "<|END_THINKING|>", "analysis", "final", "assistant", "a", " ", "\n", "\xc2", "\xa0",
-			"\x85", "é"})
+			"<|END_RESPONSE|>", "<|END_THINKING|>", "analysis", "final", "assistant", "a", " ",
+			"\n", "\xc2", "\xa0", "\x85", "é"})
 	for range 20000 {
 		var answer []string
 		for range source.IntN(12) {
 			answer = append(answer, pieces[source.IntN(len(pieces))])
 		}
-		for _, template := range []string{harmonyTemplate, fieldTemplate, framedTemplate, alwaysTemplate,
-			plainTemplate} {
+		for _, template := range []string{harmonyTemplate, fieldTemplate, framedTemplate,
+			alwaysTemplate, plainTemplate} {
 			growing(t, &Template{Source: template}, answer)
 		}
 	}
