@@ -350,12 +350,6 @@ func roundedAVX512(t blocks.Type, x *blockCall) {
 // roundedAVX2 multiplies few rows in bfloat16 by blocks of some panels with AVX2.
 func roundedAVX2(t blocks.Type, x *blockCall) {
 	switch t {
-	case blocks.Q8_0:
-		roundedPlainSIMD(x.as(0))
-	case blocks.Q4_0:
-		roundedPlainSIMD(x.as(1).with(&levelsQ4Plus0))
-	case blocks.IQ4_NL:
-		roundedPlainSIMD(x.as(1).with(&levelsIQ4Plus0))
 	case blocks.Q4_K:
 		roundedMinimaSIMD(x.as(0))
 	case blocks.Q5_K:
@@ -364,8 +358,6 @@ func roundedAVX2(t blocks.Type, x *blockCall) {
 		roundedHalvesSIMD(x.as(0))
 	case blocks.Q3_K:
 		roundedHalvesSIMD(x.as(1))
-	case blocks.Q5_0:
-		roundedPlainSIMD(x.as(2))
 	}
 }
 
@@ -471,9 +463,9 @@ var kernelsOf = [...]struct {
 	fewAVX512                  uint8 // and of fewAVX512
 	roundedAVX2, roundedAVX512 bool  // these have kernels
 }{
-	blocks.Q8_0:    {4, 0, 4, 8, true, true},
-	blocks.Q4_0:    {4, 0, 4, 8, true, true},
-	blocks.IQ4_NL:  {4, 0, 4, 8, true, true},
+	blocks.Q8_0:    {4, 0, 4, 8, false, true},
+	blocks.Q4_0:    {4, 0, 4, 8, false, true},
+	blocks.IQ4_NL:  {4, 0, 4, 8, false, true},
 	blocks.MXFP4:   {3, 0, 4, 8, false, true},
 	blocks.IQ4_XS:  {4, 0, 4, 8, false, true},
 	blocks.Q4_K:    {4, 0, 4, 8, true, true},
@@ -481,7 +473,7 @@ var kernelsOf = [...]struct {
 	blocks.Q6_K:    {3, 32, 4, 8, true, true},
 	blocks.Q3_K:    {3, 32, 4, 4, true, true},
 	blocks.Q4_1:    {3, 0, 4, 8, false, true},
-	blocks.Q5_0:    {3, 16, 4, 8, true, true},
+	blocks.Q5_0:    {3, 16, 4, 8, false, true},
 	blocks.Q5_1:    {3, 0, 4, 8, false, true},
 	blocks.Q2_K:    {3, 0, 4, 4, false, true},
 	blocks.NVFP4:   {3, 0, 4, 4, false, true},
@@ -1029,11 +1021,6 @@ func roundedPairsAVX512(x *blockCall)
 //
 //go:noescape
 func roundedPlainAVX512(x *blockCall)
-
-// roundedPlainSIMD is for Q8_0, Q4_0, IQ4_NL, Q5_0. It works like multiplyRoundedGeneric.
-//
-//go:noescape
-func roundedPlainSIMD(x *blockCall)
 
 // roundedPowerAVX512 is for MXFP4. It works like multiplyRoundedGeneric.
 //
