@@ -31,7 +31,7 @@ func (x *Product) from(row int) Product {
 func (x *Product) perBlock() int { return x.Type.Traits().Inputs / blocks.Inputs }
 
 // PanelBytes is the bytes of a panel of packed blocks.
-func (x *Product) PanelBytes() int { return x.N / x.perBlock() * x.Type.Traits().Packed }
+func (x *Product) PanelBytes() int { return panelBytes(x.Type, x.N) }
 
 // operands checks the memory that kernels read and write.
 func (x *Product) operands() {
@@ -54,9 +54,12 @@ type Rounded struct {
 }
 
 // PanelBytes is the bytes of a panel of packed blocks.
-func (x *Rounded) PanelBytes() int {
-	of := x.Type.Traits()
-	return x.N * blocks.Inputs / of.Inputs * of.Packed
+func (x *Rounded) PanelBytes() int { return panelBytes(x.Type, x.N) }
+
+// panelBytes is the bytes of a panel of n times 32 inputs.
+func panelBytes(t blocks.Type, n int) int {
+	of := t.Traits()
+	return n * blocks.Inputs / of.Inputs * of.Packed
 }
 
 // blockCall is the argument of a call of a product kernel. The generators read the offsets of its
