@@ -160,7 +160,7 @@ func (pairKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *b
 
 // inLines reports whether products read keys as they lie in a cache or store, or in panels.
 func (x *pairScratch) inLines(p *plan, c *chunk) bool {
-	return x.queries.InLines(c.rows, p.d)
+	return x.queries.InLines(&tuned, c.rows, p.d)
 }
 
 // valuesInPlace does so for the values of a block, which all rows see.
@@ -170,7 +170,7 @@ func (x *pairScratch) valuesInPlace(p *plan, c *chunk, b *blockKeys) bool {
 	}
 	s, inRows := p.packed, !p.listed && p.dv%panel == 0 && p.v.SL > 0
 	return (s == nil && inRows || s != nil && !s.ValuesInKeys && s.V.Format != kernel.F16) &&
-		x.queries.InLines(c.rows, Block)
+		x.queries.InLines(&tuned, c.rows, Block)
 }
 
 // finite reports whether no value of the block is NaN or infinite. The block is searched once.

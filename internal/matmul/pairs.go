@@ -43,8 +43,9 @@ func (p *projection) multiplyPairs(u *productBlock) {
 
 // rounded reports whether the rows are few that multiply blocks as they lie in memory.
 func (p *projection) rounded() bool {
-	return p.m.paired && !p.pairTiles() &&
-		blockwise.FewRounded(p.inputs.t.ISA, p.m.blocks, p.dst.L)
+	t := p.inputs.t
+	return p.m.paired && !p.pairTiles() && p.dst.L <= t.MaxRoundedRows &&
+		blockwise.HasRounded(t.ISA, p.m.blocks)
 }
 
 // multiplyRounded computes a block of the product for such rows.

@@ -26,7 +26,7 @@ const (
 )
 
 // Reads is how kernels of few rows, which wait for memory, read keys and values.
-type Reads int
+type Reads int8
 
 const (
 	// QueuedReads: the processor's own prefetching is good enough. Score prefetches what follows its
@@ -100,6 +100,10 @@ type Row struct {
 	AMXBFloat16    bool // products in bfloat16 use tiles, too,
 	MinAMXPairRows int  // from that many rows on, 0 if there are no such kernels
 
+	// Products in bfloat16 of at most so many rows read keys, values or blocks of weights where they
+	// lie and round them in registers. More rows need panels of pairs.
+	MaxRoundedRows int
+
 	// Kernels over integers have 16 lanes from MinInt8Rows16 rows on. One row waits less for memory
 	// with 8: its prefetches are further apart.
 	MinInt8Rows16 int
@@ -141,18 +145,18 @@ var table = []Row{
 	{CPU: Zen3, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, FourPanels: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		TileRows: 48},
+		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: Zen4, ISA: AVX512, MinRows16: never, MinInt8Rows16: 2, FewRows: 128, MaximaInScore: true,
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
 		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
-		TileRows: 96},
+		MaxRoundedRows: 8, TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		TileRows: 96},
+		MaxRoundedRows: 8, TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
 		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		MinPagedPanels: 6,
@@ -160,32 +164,32 @@ var table = []Row{
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
 		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
-		TileRows: 48},
+		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchInt8: 8192, WholeBlocks: true,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		TileRows: 48},
+		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinHalfRows16: 5, MinInt8Rows16: 2, FewRows: 128,
 		Reads: PagedReads, QuarterSteps: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
 		PrefetchBlocks: 2048, PrefetchRows: 4096,
 		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
-		TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
+		MaxRoundedRows: 8, TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
 		PrefetchBlocks: 2048, PrefetchRows: 4096,
-		TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
+		MaxRoundedRows: 8, TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
 		MinAMXRows: 9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16, MinAMXPairRows: 5,
-		TileRows: 48},
+		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144, PrefetchRows: 4096,
-		TileRows: 48},
+		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60,
 		PrefetchBlocks: 6144},
 	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},

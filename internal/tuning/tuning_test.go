@@ -65,7 +65,7 @@ func TestFieldsAreThoseOfARow(t *testing.T) {
 	row := reflect.TypeFor[Row]()
 	for i := range row.NumField() {
 		switch row.Field(i).Type.Kind() {
-		case reflect.Int, reflect.Bool:
+		case reflect.Int, reflect.Int8, reflect.Bool:
 			want = append(want, row.Field(i).Name)
 		case reflect.Float64, reflect.Int64: // see TestCheckCosts
 		default:

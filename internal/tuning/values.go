@@ -63,6 +63,7 @@ var fields = []Field{
 	{Name: "MinAMXBlockRows", Most: never},
 	{Name: "AMXBFloat16", Most: 1}, // likewise
 	{Name: "MinAMXPairRows", Most: never},
+	{Name: "MaxRoundedRows", Most: never},
 }
 
 // Of returns the value of the field in a row.

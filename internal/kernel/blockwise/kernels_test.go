@@ -106,7 +106,7 @@ func checkMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 
 // tryMultiplyRounded draws blocks as they are in files, whose scales are finite.
 func tryMultiplyRounded(c *kerneltest.Trial, t blocks.Type, rows, n int) {
-	if !FewRounded(kerneltest.Tuned.ISA, t, rows) {
+	if !HasRounded(kerneltest.Tuned.ISA, t) {
 		return
 	}
 	panels := 1 + c.IntN(5)

@@ -16,8 +16,8 @@ func DecodePairs(isa tuning.ISA, t blocks.Type, dst []uint16, packed []byte, n i
 	pairs.OfPanel(isa, dst[:n*blocks.Inputs*panel], weights)
 }
 
-// FewRounded reports whether MultiplyRounded is for a type and a number of rows.
-func FewRounded(tuning.ISA, blocks.Type, int) bool { return false }
+// HasRounded reports whether a type has a kernel of MultiplyRounded.
+func HasRounded(tuning.ISA, blocks.Type) bool { return false }
 
 // MultiplyRounded is multiplyRoundedGeneric: there are no kernels.
 func MultiplyRounded(_ *tuning.Row, x *Rounded) { multiplyRoundedGeneric(x) }

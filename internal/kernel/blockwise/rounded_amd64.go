@@ -9,9 +9,7 @@ import (
 )
 
 const (
-	// roundedRows rows are the most for which it is faster to read blocks in memory order, roundedTile
-	// rows at a time, than to unpack panels for all of them.
-	roundedRows = 8
+	// roundedTile rows are the most that a kernel has.
 	roundedTile = 4
 
 	// roundedBlocks blocks of 32 inputs, of a panel or of several, are a call for roundedTile rows.
@@ -19,13 +17,8 @@ const (
 	roundedBlocks = 64
 )
 
-// FewRounded reports whether MultiplyRounded is for a type and a number of rows.
-func FewRounded(isa tuning.ISA, t blocks.Type, rows int) bool {
-	return rows <= roundedRows && hasRounded(isa, t)
-}
-
-// hasRounded reports whether a type has a kernel.
-func hasRounded(isa tuning.ISA, t blocks.Type) bool {
+// HasRounded reports whether a type has a kernel of MultiplyRounded.
+func HasRounded(isa tuning.ISA, t blocks.Type) bool {
 	switch {
 	case isa.Lanes16():
 		return kernelsOf[t].roundedAVX512
@@ -41,7 +34,7 @@ func MultiplyRounded(cpu *tuning.Row, x *Rounded) {
 	operand.WritesRows(x.O, x.Rows, x.OStride, x.Panels*panel)
 	operand.ReadsRows(x.A, x.Rows, x.AStride, x.N*blocks.Inputs)
 	operand.Reads(x.Packed, x.Panels*x.PanelBytes())
-	if !hasRounded(cpu.ISA, x.Type) {
+	if !HasRounded(cpu.ISA, x.Type) {
 		multiplyRoundedGeneric(x)
 		return
 	}

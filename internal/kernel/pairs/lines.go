@@ -5,13 +5,9 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// lineRows is for how many rows it is faster to round inputs as they are read, where they lie, than
-// to make panels of pairs.
-const lineRows = 8
-
 // InLines reports whether some rows multiply lines of as many inputs.
-func (x *Rows) InLines(rows, inputs int) bool {
-	return ReadsLines && !x.Tiles() && rows <= lineRows && inputs%Group == 0 &&
+func (x *Rows) InLines(cpu *tuning.Row, rows, inputs int) bool {
+	return ReadsLines && !x.Tiles() && rows <= cpu.MaxRoundedRows && inputs%Group == 0 &&
 		inputs <= kernel.CallInner
 }
 
