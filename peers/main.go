@@ -99,6 +99,7 @@ func drawAgain(dir string) error {
 	return r.write(dir)
 }
 
+// measureAndWrite writes what was measured, also before an error.
 func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,
 	dir string, stdout, stderr io.Writer) error {
 	var old *Report
@@ -108,15 +109,16 @@ func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time
 			return err
 		}
 	}
-	if err := measureAll(r, match, counts, perCase, stderr); err != nil {
+	err := measureAll(r, match, counts, perCase, stderr)
+	if len(r.Results) == 0 {
 		return err
 	}
 	r.markdown(stdout)
 	if dir == "" {
-		return nil
+		return err
 	}
 	if old != nil {
 		r = old.join(r)
 	}
-	return r.write(dir)
+	return errors.Join(err, r.write(dir))
 }
