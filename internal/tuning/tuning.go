@@ -26,7 +26,7 @@ const (
 )
 
 // Reads is how kernels of few rows, which wait for memory, read keys and values.
-type Reads int8
+type Reads int8 // a byte, since each program has the table
 
 const (
 	// QueuedReads: the processor's own prefetching is good enough. Score prefetches what follows its
@@ -192,7 +192,8 @@ var table = []Row{
 		MaxRoundedRows: 8, TileRows: 48},
 	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60,
 		PrefetchBlocks: 6144},
-	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},
+	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, MaxRoundedRows: 8, TileRows: 48,
+		FlopsPerNs: 1.5},
 }
 
 // Host returns the row of this machine, or of the implementation that the environment variable

@@ -53,6 +53,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 			row.PrefetchScaled < row.PrefetchTyped,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
+			row.ISA != NEON && row.MaxRoundedRows < 1,
 			row.SmallCall <= 0, row.Spin <= 0:
 			t.Errorf("the row is not sound: %+v", row)
 		}
