@@ -99,7 +99,7 @@ func drawAgain(dir string) error {
 	return r.write(dir)
 }
 
-// measureAndWrite writes what was measured, also before an error.
+// measureAndWrite writes the cases that were measured, also before an error.
 func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,
 	dir string, stdout, stderr io.Writer) error {
 	var old *Report
@@ -110,7 +110,7 @@ func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time
 		}
 	}
 	err := measureAll(r, match, counts, perCase, stderr)
-	if len(r.Results) == 0 {
+	if err != nil && len(r.Results) == 0 {
 		return err
 	}
 	r.markdown(stdout)

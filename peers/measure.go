@@ -80,7 +80,7 @@ func (m *measurement) stop() {
 	}
 }
 
-// run measures the cases whose names match.
+// run measures the cases whose names match, until an error. The report has whole cases only.
 func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 	for i := range cases {
 		c := &cases[i]
@@ -88,22 +88,32 @@ func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 			continue
 		}
 		fmt.Fprintf(m.say, "%s\n", c.Name)
-		in := newInputs(c, m.dir)
-		if err := in.write(c); err != nil {
+		before := len(m.report.Results)
+		if err := m.measure(c, counts); err != nil {
+			m.report.Results = m.report.Results[:before]
 			return err
 		}
-		want, err := in.reference(c)
+	}
+	return nil
+}
+
+// measure measures a case with each number of threads.
+func (m *measurement) measure(c *Case, counts []int) error {
+	in := newInputs(c, m.dir)
+	if err := in.write(c); err != nil {
+		return err
+	}
+	want, err := in.reference(c)
+	if err != nil {
+		return err
+	}
+	for _, threads := range counts {
+		entrants, err := m.compare(c, threads, want)
 		if err != nil {
 			return err
 		}
-		for _, threads := range counts {
-			entrants, err := m.compare(c, threads, want)
-			if err != nil {
-				return err
-			}
-			if err := m.rounds(c, threads, entrants); err != nil {
-				return err
-			}
+		if err := m.rounds(c, threads, entrants); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -531,7 +531,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// One case of one peer, from start to end.
+// One case of one peer, from start to end, and one that a peer does not survive on two threads.
 func TestRounds(t *testing.T) {
 	requests, answers := pipe(t, known(self{}), 1)
 	w := &process{client: client{requests, bufio.NewReader(answers)}}
@@ -552,6 +552,17 @@ func TestRounds(t *testing.T) {
 	if x == nil || x.Best <= 0 || x.Median < x.Best || x.Calls < leastTurns || x.Limit <= 0 ||
 		x.Limit > x.Best {
 		t.Errorf("measured %+v", x)
+	}
+	requests, answers = pipe(t, known(self{}), 2)
+	ended := &process{client: client{requests, bufio.NewReader(answers)}}
+	ended.requests.Close()
+	m.entrants = append(m.entrants, &entrant{process: ended, peer: &peers[0], threads: 2})
+	cases[0].Name = "tiny again"
+	if err := m.run(regexp.MustCompile("tiny"), []int{1, 2}); err == nil {
+		t.Error("no error of a peer that ended")
+	}
+	if list := m.report.Results; len(list) != 1 || list[0].Case != "tiny" {
+		t.Errorf("results are %+v, want the whole case alone", list)
 	}
 }
 
